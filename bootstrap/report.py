@@ -1,0 +1,94 @@
+"""What the supervisor says of itself: the JSON of `status`, typed. Frozen values, nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ServiceState = Literal["stopped", "starting", "serving", "backoff", "fatal", "stopping"]
+"""starting: its process runs but has not answered yet. serving: it answers. backoff: it died and will be started
+again at `next_start_s`. fatal: it died too often; only a restart by hand or a new config leaves this state."""
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that the pod logged, already redacted. `seq` grows by one per line for the life of the supervisor."""
+
+    seq: int
+    at: float
+    """Unix time in seconds, by the pod's clock."""
+    source: Literal["bootstrap", "engine", "bridge"]
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One row of `nvidia-smi --query-gpu`; None where the driver says [N/A]."""
+
+    index: int
+    name: str
+    memory_used_mib: float | None
+    memory_total_mib: float | None
+    utilization_pct: float | None
+    power_w: float | None
+    temperature_c: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine under the pod. No GPU is a fact (`gpus` empty, `gpu_error` None), a failing nvidia-smi is an error."""
+
+    driver: str | None = None
+    cuda: str | None = None
+    """The highest CUDA version that the driver offers, as nvidia-smi prints it ("13.0")."""
+    gpus: tuple[Gpu, ...] = ()
+    gpu_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One supervised process."""
+
+    state: ServiceState
+    pid: int | None
+    since_s: float
+    """Seconds in this state."""
+    restarts: int
+    """Times that it was started again, by the supervisor or by hand, since the supervisor began."""
+    draining: int
+    """Old processes of it that still finish their streams after a restart."""
+    last_exit: str | None
+    """How it last ended when nobody asked it to ("killed by SIGKILL", "exit code 1"); None if it never did."""
+    next_start_s: float | None
+    """In backoff: seconds until it is started again."""
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole answer to `status`."""
+
+    version: str
+    pid: int
+    uptime_s: float
+    serial: int | None
+    """Serial of the pod.toml in force."""
+    model: str | None
+    """Key of the model in force, of [models.<key>]."""
+    config_error: str | None
+    engine: Service
+    bridge: Service
+    host: Host
+    log: tuple[LogLine, ...]
+    """Lines with seq > the `log_after` that was asked for, oldest first, at most 500."""
+    log_next: int
+    """The `log_after` to ask for next time."""
+
+
+def to_json(status: Status) -> dict[str, Any]:
+    """The object that goes on the wire; its keys are the field names."""
+    return dataclasses.asdict(status)

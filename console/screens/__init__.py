@@ -1,0 +1,1 @@
+"""One file per screen: what it composes and which intents it sends up."""
