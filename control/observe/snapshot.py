@@ -124,7 +124,7 @@ class EngineView:
     ttft_p50_s: float | None
     itl_p50_s: float | None
     preemptions: int | None
-    """Since this console began to watch; survives the engine's restart."""
+    """The engine's count when this watch began and what came since; does not fall when the engine restarts."""
     restarts: int | None
     totals: Totals
     prefill_window_s: float | None

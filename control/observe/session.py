@@ -1,0 +1,64 @@
+"""One operator's hold on one pod: watch it, and act on it. What the console and the demo are given."""
+
+from __future__ import annotations
+
+import asyncio
+
+from control.errors import Unreachable
+from control.models import PodId
+from control.observe.snapshot import Snapshot
+from control.observe.sources import Publish, Watch
+from control.podlink import PodLink, Target
+from control.provider import Provider
+
+
+class PodSession:
+    """Every method but `run` raises PasserelleError; `run` shows what it cannot reach as a Snapshot."""
+
+    def __init__(self, provider: Provider, pod_id: PodId, target: Target) -> None:
+        self.pod_id = pod_id
+        self._provider = provider
+        self._target = target
+        self._watch = Watch(provider, pod_id, target)
+        self._publish: Publish | None = None
+
+    @classmethod
+    async def open(cls, provider: Provider, pod_id: PodId) -> PodSession:
+        """Find the pod's address and our token for it."""
+        pod = await provider.get(pod_id)
+        tokens = await provider.tokens(pod_id)
+        return cls(provider, pod_id, Target(pod.url or "", tokens.operator))
+
+    async def run(self, publish: Publish) -> None:
+        """Poll for ever and publish each snapshot; ends only by cancellation."""
+        self._publish = publish
+        await self._watch.run(publish)
+
+    async def last(self, seconds: float) -> Snapshot:
+        """Watch for `seconds`; the last snapshot of them."""
+        seen: list[Snapshot] = []
+        try:
+            async with asyncio.timeout(seconds):
+                await self.run(lambda snap: seen.__setitem__(slice(None), [snap]))
+        except TimeoutError:
+            if seen:
+                return seen[-1]
+        raise Unreachable(f"pod {self.pod_id} could not be looked at once within {seconds:g} s")
+
+    async def stop(self) -> None:
+        """Ask the provider for the end of compute; whether it ended is seen in the snapshots."""
+        await self._provider.stop(self.pod_id)
+        await self._look_again()
+
+    async def start(self) -> None:
+        await self._provider.start(self.pod_id)
+        await self._look_again()
+
+    async def restart_bridge(self) -> None:
+        """A new bridge takes over the socket; the old one finishes its streams."""
+        async with PodLink(self._target) as link:
+            await link.restart("bridge")
+
+    async def _look_again(self) -> None:
+        if self._publish is not None:
+            await self._watch.look_again(self._publish)

@@ -1,0 +1,120 @@
+"""The only file that talks to a pod's bridge over HTTP: its report, and what it may be told to do.
+
+httpx's exceptions end here: Unreachable when nothing useful answered, Unauthorized when our token was refused.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+import msgspec
+
+from bridge.report import PodReport
+from control.errors import PasserelleError, Refused, Unauthorized, Unreachable
+
+DEADLINE_S = 2.5
+"""For one poll, all of it. A report takes the bridge 0.8 s at most, whatever its engine does."""
+
+USER_AGENT = "passerelle"
+"""RunPod's proxy answers 403 to a request without a User-Agent."""
+
+
+class PortSilent(Unreachable):
+    """Nothing answered at the address: refused, timed out, no such host."""
+
+
+class NotABridge(Unreachable):
+    """Something answered, but not with a pod's report: a proxy's error page, or another program on that port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a pod's bridge is. The token is the operator's."""
+
+    url: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Target({self.url})"
+
+
+class PodLink:
+    """One kept-alive connection to one pod. Use as an async context manager."""
+
+    def __init__(self, target: Target, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._target = target
+        self._client = httpx.AsyncClient(
+            base_url=target.url,
+            headers={"authorization": f"Bearer {target.token}", "user-agent": USER_AGENT},
+            timeout=httpx.Timeout(DEADLINE_S),
+            transport=transport,
+            verify=_tls(target.url) if transport is None else True,
+            trust_env=not target.url.startswith("http://127."),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def report(self, log_after: int = -1) -> PodReport:
+        """One consistent moment of the pod, with the log lines after `log_after`."""
+        response = await self._request("GET", "/pod/report", params={"log_after": str(log_after)})
+        try:
+            return msgspec.json.decode(response.content, type=PodReport)
+        except msgspec.DecodeError as error:
+            raise NotABridge(f"the answer of {self._target.url}/pod/report is not a report ({error})") from error
+
+    async def restart(self, service: str) -> None:
+        """Restart "bridge" (no stream is lost) or "engine" (every stream is)."""
+        await self._request("POST", "/pod/restart", json={"service": service})
+
+    async def _request(
+        self, method: str, path: str, *, params: dict[str, str] | None = None, json: object = None
+    ) -> httpx.Response:
+        try:
+            response = await self._client.request(method, path, params=params, json=json)
+        except (httpx.RemoteProtocolError, httpx.ReadError) as error:
+            raise NotABridge(f"the connection to {self._target.url} broke: {_words(error)}") from error
+        except httpx.TimeoutException as error:
+            raise PortSilent(f"no answer within {DEADLINE_S:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise PortSilent(_words(error)) from error
+        if response.is_success:
+            return response
+        raise _refusal(response, self._target.url)
+
+
+def _tls(url: str) -> ssl.SSLContext | bool:
+    """Loading the CA store takes 20 ms that a plain-HTTP local pod need not pay."""
+    return ssl.create_default_context() if url.startswith("https://") else False
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _refusal(response: httpx.Response, url: str) -> PasserelleError:
+    status = response.status_code
+    text = _message(response)
+    if status in (401, 403):
+        return Unauthorized(f"HTTP {status}: {text}", "this pod was started with another operator token")
+    if status in (404, 405) or status >= 500:
+        return NotABridge(f"HTTP {status} from {url}: {text}")
+    return Refused(f"HTTP {status} from {url}: {text}")
+
+
+def _message(response: httpx.Response) -> str:
+    """The error's own words: Anthropic's envelope if it is one, else the start of the body."""
+    try:
+        body = msgspec.json.decode(response.content)
+        return str(body["error"]["message"])
+    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
+        return " ".join(response.text.split())[:200] or response.reason_phrase

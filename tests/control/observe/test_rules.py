@@ -1,0 +1,151 @@
+"""Each rule named right by what causes it, held as long as it says, and a healthy run named not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bridge.report import Turn
+from control.observe import rules, scrape
+from control.observe.reduce import reduce
+from control.observe.scrape import EngineMetrics
+from control.observe.snapshot import Snapshot
+from control.observe.state import State
+from control.observe.updates import PodLost, PodSeen, ReportLost, ReportSeen, Update
+from control.observe.view import snapshot
+from tests.control.observe.reports import POD, metrics, seen, service, status, turn
+from tests.data import series
+
+DOCS = Path(__file__).parents[3] / "docs" / "diagnosis.md"
+
+
+def watch(updates: list[Update], every: float = 1.0) -> list[Snapshot]:
+    """The snapshots of one update per `every` seconds, after a pod that has been up for long."""
+    state = reduce(State(), PodSeen(POD), 0.0, 5_000.0)
+    snaps = []
+    for index, update in enumerate(updates, 1):
+        now = index * every
+        state = reduce(state, update, now, 5_000 + now)
+        snap, state = snapshot(state, now, 5_000 + now)
+        snaps.append(snap)
+    return snaps
+
+
+def ids(snap: Snapshot) -> list[str]:
+    return [finding.id for finding in snap.findings]
+
+
+def loaded(running: int, waiting: int, **changes: float) -> EngineMetrics:
+    return replace(metrics(**changes), running=running, waiting=waiting, waiting_capacity=waiting)
+
+
+def turns(count: int) -> tuple[Turn, ...]:
+    return tuple(turn(f"t{n}") for n in range(count))
+
+
+def test_a_healthy_recorded_run_on_an_h200_has_no_finding() -> None:
+    updates: list[Update] = []
+    for text in series.h200():
+        found = scrape.parse(text)
+        waiting = (found.running or 0) + (found.waiting or 0)
+        updates.append(seen(found, status(), turns(waiting)))
+    found_ids = {name for snap in watch(updates) for name in ids(snap)}
+    assert found_ids <= {"kv-capacity"}
+    later = {name for snap in watch(updates)[20:] for name in ids(snap)}
+    assert later == set(), "after its first prefills nothing waits in this run"
+
+
+def test_capacity_waits_recorded_on_a_cpu_are_named_with_their_numbers() -> None:
+    updates: list[Update] = []
+    for text in series.cpu():
+        found = scrape.parse(text)
+        updates.append(seen(found, status(), turns((found.running or 0) + (found.waiting or 0))))
+    snaps = watch(updates)
+    named = [snap for snap in snaps if "kv-capacity" in ids(snap)]
+    assert len(named) > 20
+    for snap in named:
+        capacity, running = snap.engine.waiting.capacity, snap.engine.running
+        assert capacity is not None
+        assert running is not None
+        assert f"{capacity} of {capacity + running} requests wait" in snap.findings[0].detail
+    assert {name for snap in snaps for name in ids(snap)} == {"kv-capacity"}
+
+
+def test_a_wait_is_named_within_three_seconds() -> None:
+    snaps = watch([seen(loaded(3, 2, generation=n), status(), turns(5)) for n in range(3)])
+    assert "kv-capacity" in ids(snaps[2])
+    assert "2 of 5 requests wait" in snaps[2].findings[0].detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("unauthorized", "wrong-token"), ("port", "pod-unreachable"), ("bridge", "bridge-unreachable")],
+)
+def test_no_report_is_named_by_what_answers(kind: str, name: str) -> None:
+    lost = ReportLost(kind, "HTTP 401" if kind == "unauthorized" else "refused")  # type: ignore[arg-type]
+    assert ids(watch([lost] * 4)[-1]) == [name]
+
+
+def test_a_pod_that_has_just_begun_is_not_called_unreachable() -> None:
+    state = reduce(State(), PodSeen(replace(POD, started_at=4_990.0)), 0.0, 5_000.0)
+    for now in (1.0, 4.0, 9.0):
+        state = reduce(state, ReportLost("port", "refused"), now, 5_000 + now)
+        snap, state = snapshot(state, now, 5_000 + now)
+    assert ids(snap) == []
+
+
+def test_a_frozen_engine_is_named_though_it_answers() -> None:
+    frozen: list[Update] = [seen(loaded(2, 0, generation=9), status(), turns(2))] * 70
+    snaps = watch(frozen)
+    assert "engine-frozen" not in ids(snaps[30])
+    assert ids(snaps[-1])[0] == "engine-frozen"
+    assert snaps[-1].lights[4].state == "bad"
+
+
+def test_a_livelock_is_named_and_is_not_a_capacity_wait_alone() -> None:
+    snaps = watch([seen(loaded(0, 6, usage=0.0), status(), turns(6))] * 40)
+    assert ids(snaps[-1])[0] == "engine-livelock"
+
+
+def test_a_long_prefill_is_not_a_frozen_engine() -> None:
+    prefilling: list[Update] = [seen(loaded(1, 0, usage=n / 200), status(), turns(1)) for n in range(90)]
+    assert ids(watch(prefilling)[-1]) == []
+
+
+@pytest.mark.parametrize(("state", "name"), [("starting", "engine-starting"), ("fatal", "engine-fatal")])
+def test_the_engines_life_as_the_supervisor_tells_it(state: str, name: str) -> None:
+    update = seen(None, status(engine=service(state, last_exit="exit code 1")), reachable=False)
+    assert ids(watch([update] * 4)[-1]) == [name]
+
+
+def test_a_leak_is_named_when_it_lasts() -> None:
+    leak: list[Update] = [seen(metrics(generation=n), status(), turns(1), orphans=2) for n in range(13)]
+    snaps = watch(leak)
+    assert "leaked-upstreams" not in ids(snaps[5])
+    assert "leaked-upstreams" in ids(snaps[-1])
+
+
+def test_requests_from_elsewhere_but_not_while_an_old_bridge_drains() -> None:
+    def updates(draining: int) -> list[Update]:
+        bridge = service(draining=draining)
+        return [seen(loaded(3, 0, generation=n), status(bridge=bridge), turns(1)) for n in range(20)]
+
+    assert "orphaned-requests" in ids(watch(updates(0))[-1])
+    assert "orphaned-requests" not in ids(watch(updates(1))[-1])
+
+
+def test_a_refused_config_and_a_silent_provider_are_warnings() -> None:
+    refused = seen(metrics(), status(config_error="line 3: unknown key"))
+    assert "line 3" in watch([refused])[-1].findings[0].detail
+    good: ReportSeen = seen(metrics(), status())
+    snaps = watch([good, *([PodLost("timeout")] * 12)])
+    assert ids(snaps[-1]) == ["provider-unreachable"]
+
+
+def test_every_rule_has_its_section_in_the_docs_and_its_lever() -> None:
+    text = DOCS.read_text("utf-8")
+    for rule in rules.RULES:
+        assert f"## {rule.id}" in text
+        assert rule.lever

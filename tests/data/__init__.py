@@ -1,0 +1,1 @@
+"""Recordings of real servers, small enough to travel with the code."""
