@@ -40,7 +40,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine under the pod. No GPU is a fact (`gpus` empty, `gpu_error` None), a failing nvidia-smi is an error."""
+    """The machine under the pod. No GPU is a fact (`gpus` empty, `gpu_error` None), a failing nvidia-smi is one."""
 
     driver: str | None = None
     cuda: str | None = None

@@ -1,0 +1,96 @@
+"""One raw line of a child's output -> what is kept of it: clean text, level, bounded length. Pure.
+
+vLLM writes `(EngineCore pid=1) INFO 11-29 12:54:32 [core.py:114] text`, uvicorn in it `(APIServer pid=1) INFO: text`;
+the bridge begins its lines with the level's word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bootstrap.report import Level
+
+RAW_LIMIT = 16_384
+"""Characters of a raw line that are looked at; what comes after is dropped."""
+TEXT_LIMIT = 2000
+"""Characters of a line that are told to others."""
+PROGRESS_EVERY_S = 1.0
+"""A progress bar rewrites its line many times a second; one a second is kept."""
+WITHHELD_LONG = "[line withheld: too long to be redacted safely]"
+
+_HELD = 4 * RAW_LIMIT + 4
+"""Bytes: more than RAW_LIMIT characters, however they are encoded."""
+_LINE_END = re.compile(rb"(\r\n|\n|\r)")
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_PREFIX = re.compile(
+    r"(?:\((?P<process>\w{1,40}) pid=\d+\) ?)?"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b:? *"
+    r"(?:\d\d-\d\d \d\d:\d\d:\d\d \[(?P<where>[^\]]{1,80})\] ?)?)?"
+)
+_LEVELS: dict[str, Level] = {
+    "DEBUG": "debug",
+    "INFO": "info",
+    "WARNING": "warning",
+    "WARN": "warning",
+    "ERROR": "error",
+    "CRITICAL": "error",
+    "FATAL": "error",
+}
+_SOUNDS_WRONG = re.compile(
+    r"Traceback \(most recent call last\)|(?:[\w.]{1,120}\.)?\w{0,60}(?:Error|Exception)\b:|\w+: error: "
+)
+
+
+def clean(raw: str) -> str:
+    """Without escape sequences and control characters, which could drive the reader's terminal, and not too long.
+
+    A line that is cut loses its last word: half a secret would pass the redactor.
+    """
+    text = "".join(char if char.isprintable() else " " for char in _ESCAPE.sub("", raw[: RAW_LIMIT + 1])).rstrip()
+    if len(raw) <= RAW_LIMIT:
+        return text
+    kept = text.rpartition(" ")[0]
+    return f"{kept} …" if kept else WITHHELD_LONG
+
+
+def read(text: str) -> tuple[Level, str]:
+    """Level and readable text of a clean line. A line without a level is info, unless it reads like an exception."""
+    prefix = _PREFIX.match(text)
+    level = prefix["level"] if prefix else None
+    rest = text[prefix.end() :].rstrip() if prefix else text
+    if level is None:
+        return ("error" if _SOUNDS_WRONG.match(rest) else "info"), bound(rest)
+    return _LEVELS[level], bound(rest)
+
+
+def bound(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
+
+
+class Splitter:
+    """Bytes of one pipe -> raw lines, with bounded memory. Ends of line are LF, CR LF, and the CR of progress bars."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._skipping = False
+        self._last_progress = float("-inf")
+
+    def feed(self, data: bytes, now: float) -> list[str]:
+        """The lines that these bytes end; b"" is the end of the pipe and ends the last one."""
+        pieces = _LINE_END.split(self._rest + data)
+        self._rest = b"" if not data else pieces.pop()
+        ended = [raw for raw, end in zip(pieces[::2], [*pieces[1::2], b""], strict=False) if self._keep(raw, end, now)]
+        if len(self._rest) > _HELD:
+            ended += [] if self._skipping else [self._rest]
+            self._rest, self._skipping = b"", True
+        return [raw[:_HELD].decode(errors="replace") for raw in ended]
+
+    def _keep(self, raw: bytes, end: bytes, now: float) -> bool:
+        if self._skipping:
+            self._skipping = False
+            return False
+        if end == b"\r":
+            if now - self._last_progress < PROGRESS_EVERY_S:
+                return False
+            self._last_progress = now
+        return bool(raw)

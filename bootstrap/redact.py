@@ -1,0 +1,67 @@
+"""What may leave the pod: removes known secrets and what looks like one. Pure.
+
+When it fails, nothing of the line passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+MARK = "[redacted]"
+WITHHELD = "[line withheld: redactor failed]"
+SHORTEST = 8
+"""Characters below which the value of an environment variable is no secret, but a word that occurs anywhere."""
+
+_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
+
+_NAMED = r"(?:api[_-]?key|access[_-]?key|(?:access|auth|hf|hub|client|operator)[_-]?token|secret|passw(?:or)?d)"
+_SECRET_FLAG = re.compile(rf"--[\w-]{{0,40}}{_NAMED}", re.IGNORECASE)
+
+# Every repeat of a prefix is bounded, so that a long line costs time in proportion to its length.
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"\b(hf_|sk-|rpa_|ghp_|github_pat_|xox[a-z]-)[\w-]{8,}", MARK),
+        (r"((?:proxy-)?authorization|x-api-key)(['\"]?\s*[:=,]\s*(?:b?['\"])?)[^'\"\r\n]+", rf"\1\2{MARK}"),
+        (r"\bbearer\s+[\w.~+/=-]+", f"Bearer {MARK}"),
+        (rf"\b([\w-]{{0,40}}{_NAMED})(['\"]?\s*[:=]\s*[\[(]?['\"]?)[^\s'\",;&)}}\]]+", rf"\1\2{MARK}"),
+        (rf"(--[\w-]{{0,40}}{_NAMED})(\s+)\S+", rf"\1\2{MARK}"),
+        (r"\btoken=[^\s'\",;&)}\]]+", f"token={MARK}"),
+        (r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@]{1,256}@", rf"\1{MARK}@"),
+    )
+)
+
+
+def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of those environment variables whose name says that they are secret."""
+    return tuple(value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST)
+
+
+class Redactor:
+    """Redacts lines for a fixed set of secret values. Empty values are ignored."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        spellings = {spelling for secret in secrets if secret for spelling in (secret, quote(secret, safe=""))}
+        # The longest first: a secret that holds another must not leave its rest behind.
+        self._known = tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
+
+    def line(self, text: str) -> str:
+        """The line without its secrets; WITHHELD when anything at all goes wrong. Never raises."""
+        try:
+            for secret in self._known:
+                text = text.replace(secret, MARK)
+            for pattern, replacement in _PATTERNS:
+                text = pattern.sub(replacement, text)
+        except Exception:  # noqa: BLE001  fails closed: whatever it was, the line must not pass
+            return WITHHELD
+        return text
+
+    def argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """A command line fit to be shown: the value after a flag like --api-key is an element of its own."""
+        flags = ("", *command)
+        return tuple(
+            MARK if _SECRET_FLAG.fullmatch(flag) else self.line(part)
+            for flag, part in zip(flags, command, strict=False)
+        )
