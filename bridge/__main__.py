@@ -1,0 +1,50 @@
+"""`python -P -m bridge`: environment in, a serving bridge out. Exit codes: 0 stopped, 1 no socket, 64 environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from bridge.config import ConfigError, load
+
+EX_USAGE = 64
+EX_NO_SOCKET = 1
+log = logging.getLogger("bridge")
+
+
+class _OneLine(logging.Formatter):
+    """`level message`, whatever the message holds: the supervisor reads lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return f"{record.levelname.lower()} {' | '.join(filter(None, map(str.strip, text.splitlines())))}"
+
+
+def main() -> int:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    log.setLevel(logging.INFO)
+    try:
+        config = load(os.environ)
+    except ConfigError as error:
+        return _give_up(str(error), EX_USAGE)
+    # httpx's own command line would bring click, rich and pygments: a fifth of the time until the bridge serves.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    from bridge.server import run
+
+    try:
+        run(config)
+    except OSError as error:
+        return _give_up(f"no socket to serve on: {error}", EX_NO_SOCKET)
+    return 0
+
+
+def _give_up(message: str, code: int) -> int:
+    log.error("%s", message)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The server on its socket, and what signals do to it: the first SIGTERM drains, the second ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from bridge.app import Service
+from bridge.config import Config
+
+log = logging.getLogger("bridge")
+
+LINGER_S = 0.5
+"""After the listening socket is closed: a connection that was just accepted may still bring its request."""
+END_S = 2.0
+"""What clients that do not read get to take their last event."""
+KEEP_ALIVE_S = 120
+"""Longer than a client pauses between two turns: an idle connection that we close is one that it may be using."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our signals. Stops accepting first, so that the next bridge on the same socket takes over."""
+
+    def __init__(self, config: Config) -> None:
+        self._drain_s = config.drain_seconds
+        self._service = Service(config, lambda: len(self.server_state.connections))
+        super().__init__(
+            uvicorn.Config(
+                self._service.app(),
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                ws="none",
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+            )
+        )
+
+    def stop(self) -> None:
+        """One call per signal."""
+        if self.should_exit:
+            self._end("told to end now")
+            return
+        self.should_exit = True
+        log.info("draining: no new connections, streams in flight go on for %.0f s at most", self._drain_s)
+        asyncio.get_running_loop().call_later(self._drain_s, self._end, "the drain limit has passed")
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """In place of uvicorn's, which kills a draining server on nothing but a second SIGINT."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            log.info("serving on %s", ", ".join(str(sock.getsockname()) for sock in sockets or []))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LINGER_S)
+        await super().shutdown(sockets)
+
+    def _end(self, why: str) -> None:
+        log.warning("ending open streams: %s", why)
+        self._service.abort()
+        asyncio.get_running_loop().call_later(END_S, self._cut)
+
+    def _cut(self) -> None:
+        self.force_exit = True
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+
+
+def listen(config: Config) -> socket.socket:
+    """The supervisor's socket, or one of our own. Raises OSError."""
+    if config.listen_fd is not None:
+        return socket.socket(fileno=config.listen_fd)
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    return socket.create_server((config.host, config.port), family=family, backlog=2048)
+
+
+def run(config: Config) -> None:
+    """Serves until told to stop. Raises OSError when there is no socket to serve on."""
+    with listen(config) as sock:
+        server = Server(config)
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(server.serve([sock]))
