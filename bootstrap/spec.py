@@ -1,7 +1,7 @@
 """pod.toml -> PodSpec, strictly: an unknown key, a wrong type or a bad value is an error with its line. Pure.
 
-The schema is SECTIONS: one table of checks per section. Defaults are those of the dataclasses; a None leaves the
-matter to vLLM. docs/config.md describes every key.
+The dataclasses are the schema: each key is annotated with its check, and required where it has no default. None leaves
+the matter to vLLM. docs/config.md describes every key.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from bootstrap import checks
-from bootstrap.checks import Check, Pairs
+from bootstrap.checks import Pairs
 from bootstrap.toml_reader import Reader
 from bootstrap.toml_reader import SpecError as SpecError
 
@@ -23,87 +23,87 @@ from bootstrap.toml_reader import SpecError as SpecError
 class Serve:
     """[serve]: which model is served, and the engine's limits."""
 
-    model: str
-    context: int | None = None
-    concurrency: int | None = None
-    batched_tokens: int | None = None
-    memory_utilization: float | None = None
-    kv_cache_bytes: int | None = None
-    kv_dtype: str = "auto"
-    prefix_caching: bool | None = None
-    async_scheduling: bool | None = None
-    images: int | None = None
-    block_size: int | None = None
-    num_gpu_blocks: int | None = None
-    extra_args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
+    model: Annotated[str, checks.text]
+    context: Annotated[int | None, checks.whole(1)] = None
+    concurrency: Annotated[int | None, checks.whole(1)] = None
+    batched_tokens: Annotated[int | None, checks.whole(1)] = None
+    memory_utilization: Annotated[float | None, checks.number(0, 1)] = None
+    kv_cache_bytes: Annotated[int | None, checks.whole(1)] = None
+    kv_dtype: Annotated[str, checks.text] = "auto"
+    prefix_caching: Annotated[bool | None, checks.flag] = None
+    async_scheduling: Annotated[bool | None, checks.flag] = None
+    images: Annotated[int | None, checks.whole(0)] = None
+    block_size: Annotated[int | None, checks.whole(1)] = None
+    num_gpu_blocks: Annotated[int | None, checks.whole(1)] = None
+    extra_args: Annotated[tuple[str, ...], checks.args] = ()
+    env: Annotated[tuple[tuple[str, str], ...], checks.env] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """[models.<key>]: one model that can be served. `context`, where set, wins over that of [serve]."""
 
-    repo: str
-    names: tuple[str, ...]
-    revision: str | None = None
-    context: int | None = None
-    args: tuple[str, ...] = ()
-    reasoning_parser: str | None = None
-    tool_parser: str | None = None
-    speculative: Pairs = ()
+    repo: Annotated[str, checks.text]
+    names: Annotated[tuple[str, ...], checks.names]
+    revision: Annotated[str | None, checks.text] = None
+    context: Annotated[int | None, checks.whole(1)] = None
+    args: Annotated[tuple[str, ...], checks.args] = ()
+    reasoning_parser: Annotated[str | None, checks.text] = None
+    tool_parser: Annotated[str | None, checks.text] = None
+    speculative: Annotated[Pairs, checks.pairs] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """[bridge.effort]: tokens of thinking per effort of the request; `max` has no budget."""
 
-    low: int = 1024
-    medium: int = 4096
-    high: int = 16_384
-    xhigh: int = 32_768
+    low: Annotated[int, checks.whole(1)] = 1024
+    medium: Annotated[int, checks.whole(1)] = 4096
+    high: Annotated[int, checks.whole(1)] = 16_384
+    xhigh: Annotated[int, checks.whole(1)] = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    mode: Literal["translate", "native", "off"] = "translate"
-    ping_seconds: float = 15.0
-    max_streams: int = 256
-    guard: Literal["off", "warn", "refuse"] = "off"
-    unknown_model: Literal["serve", "refuse"] = "serve"
+    mode: Annotated[Literal["translate", "native", "off"], checks.one_of("translate", "native", "off")] = "translate"
+    ping_seconds: Annotated[float, checks.number(0)] = 15.0
+    max_streams: Annotated[int, checks.whole(1)] = 256
+    guard: Annotated[Literal["off", "warn", "refuse"], checks.one_of("off", "warn", "refuse")] = "off"
+    unknown_model: Annotated[Literal["serve", "refuse"], checks.one_of("serve", "refuse")] = "serve"
     effort: Effort = field(default_factory=Effort)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    on_request: bool = False
-    dwell_minutes: float = 10.0
-    strategy: Literal["restart", "sleep"] = "restart"
+    on_request: Annotated[bool, checks.flag] = False
+    dwell_minutes: Annotated[float, checks.number(0)] = 10.0
+    strategy: Annotated[Literal["restart", "sleep"], checks.one_of("restart", "sleep")] = "restart"
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    stop_after_minutes: float | None = None
+    stop_after_minutes: Annotated[float | None, checks.number(0)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    mirror: str | None = None
-    every_seconds: float = 25.0
+    mirror: Annotated[str | None, checks.mirror] = None
+    every_seconds: Annotated[float, checks.number(0)] = 25.0
 
 
 @dataclass(frozen=True, slots=True)
 class Preload:
-    models: tuple[str, ...] = ()
+    models: Annotated[tuple[str, ...], checks.texts] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Desktop:
-    enabled: bool = False
+    enabled: Annotated[bool, checks.flag] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    sha256: str | None = None
+    sha256: Annotated[str | None, checks.text] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class PodSpec:
 
     serve: Serve
     models: Mapping[str, Model]
-    serial: int = 0
+    serial: Annotated[int, checks.whole(0)] = 0
     bridge: Bridge = field(default_factory=Bridge)
     swap: Swap = field(default_factory=Swap)
     idle: Idle = field(default_factory=Idle)
@@ -129,60 +129,6 @@ class PodSpec:
 
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
-_MODEL: dict[str, Check] = {
-    "repo": checks.text,
-    "revision": checks.text,
-    "names": checks.names,
-    "context": checks.whole(1),
-    "args": checks.args,
-    "reasoning_parser": checks.text,
-    "tool_parser": checks.text,
-    "speculative": checks.pairs,
-}
-
-SECTIONS: dict[str, tuple[type, dict[str, Check]]] = {
-    "serve": (
-        Serve,
-        {
-            "model": checks.text,
-            "context": checks.whole(1),
-            "concurrency": checks.whole(1),
-            "batched_tokens": checks.whole(1),
-            "memory_utilization": checks.number(0, 1),
-            "kv_cache_bytes": checks.whole(1),
-            "kv_dtype": checks.text,
-            "prefix_caching": checks.flag,
-            "async_scheduling": checks.flag,
-            "images": checks.whole(0),
-            "block_size": checks.whole(1),
-            "num_gpu_blocks": checks.whole(1),
-            "extra_args": checks.args,
-            "env": checks.env,
-        },
-    ),
-    "bridge": (
-        Bridge,
-        {
-            "mode": checks.one_of("translate", "native", "off"),
-            "ping_seconds": checks.number(0),
-            "max_streams": checks.whole(1),
-            "guard": checks.one_of("off", "warn", "refuse"),
-            "unknown_model": checks.one_of("serve", "refuse"),
-        },
-    ),
-    "bridge.effort": (Effort, {name: checks.whole(1) for name in ("low", "medium", "high", "xhigh")}),
-    "swap": (
-        Swap,
-        {"on_request": checks.flag, "dwell_minutes": checks.number(0), "strategy": checks.one_of("restart", "sleep")},
-    ),
-    "idle": (Idle, {"stop_after_minutes": checks.number(0)}),
-    "log": (Log, {"mirror": checks.mirror, "every_seconds": checks.number(0)}),
-    "preload": (Preload, {"models": checks.texts}),
-    "desktop": (Desktop, {"enabled": checks.flag}),
-    "code": (Code, {"sha256": checks.text}),
-}
-"""Section -> its dataclass and the check of each of its keys; [models.<key>] is apart, since its keys are free."""
-
 
 def parse(text: str) -> PodSpec:
     """The whole file, checked. Errors: SpecError, the first one met."""
@@ -195,36 +141,12 @@ def parse(text: str) -> PodSpec:
     except (ValueError, RecursionError) as error:
         raise SpecError("not TOML: a number of thousands of digits, or thousands of nested brackets") from error
     reader = Reader(text)
-    reader.refuse_unknown((), document, ["serial", "models", *(name for name in SECTIONS if "." not in name)])
-    effort = _section(
-        reader, "bridge.effort", reader.table(("bridge",), reader.table((), document, "bridge"), "effort")
-    )
-    spec = PodSpec(
-        serial=reader.value((), "serial", document.get("serial", 0), checks.whole(0)),
-        models=_models(reader, reader.table((), document, "models")),
-        bridge=_section(reader, "bridge", reader.table((), document, "bridge"), effort=effort),
-        **{
-            name: _section(reader, name, reader.table((), document, name))
-            for name in ("serve", "swap", "idle", "log", "preload", "desktop", "code")
-        },
-    )
+    for name, table in reader.table((), document, "models").items():
+        if isinstance(table, dict):
+            table.setdefault("names", [name])
+    spec: PodSpec = reader.section(PodSpec, (), document)
     _check_across(spec, reader)
     return spec
-
-
-def _section(reader: Reader, name: str, table: Mapping[str, Any], **parts: Any) -> Any:
-    """One section by its row of SECTIONS; `parts` are its sub-sections, read already."""
-    kind, by_key = SECTIONS[name]
-    return reader.section(kind, tuple(name.split(".")), table, by_key, parts)
-
-
-def _models(reader: Reader, table: Mapping[str, Any]) -> dict[str, Model]:
-    models = {}
-    for key in table:
-        path, own = ("models", key), reader.table(("models",), table, key)
-        named = {"names": [key], **own}
-        models[key] = reader.section(Model, path, named, _MODEL, {})
-    return models
 
 
 def _check_across(spec: PodSpec, reader: Reader) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
-from typing import Any
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from bootstrap.checks import Check
 from bootstrap.toml_lines import line_of
@@ -19,6 +20,23 @@ class SpecError(ValueError):
         hint = f'; did you mean "{nearest}"?' if nearest else ""
         super().__init__(f"{where}: {message}{hint} (docs/config.md)")
         self.message, self.line, self.key, self.nearest = message, line, key, nearest
+
+
+def schema(kind: type) -> Iterator[tuple[str, bool, type | Check, bool]]:
+    """(name, required, what, many) of each field: `what` is the dataclass of a sub-section, else the check of a key.
+
+    Many: a mapping of names of the file's choice to sub-sections.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for item in dataclasses.fields(kind):
+        hint = hints[item.name]
+        required = item.default is dataclasses.MISSING
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield item.name, False, hint, False
+        elif typing.get_origin(hint) is Annotated:
+            yield item.name, required, hint.__metadata__[0], False
+        else:
+            yield item.name, False, typing.get_args(hint)[1], True
 
 
 class Reader:
@@ -54,19 +72,22 @@ class Reader:
                 kind = "section"
             raise self.error(f'unknown {kind} "{key}"{where}', (*path, key), near[0] if near else None)
 
-    def section(
-        self,
-        kind: type,
-        path: tuple[str, ...],
-        table: Mapping[str, Any],
-        checks: Mapping[str, Check],
-        parts: Mapping[str, Any],
-    ) -> Any:
-        self.refuse_unknown(path, table, [*checks, *parts])
-        values = {key: self.value(path, key, value, checks[key]) for key, value in table.items() if key not in parts}
-        values.update(parts)
-        for item in dataclasses.fields(kind):
-            required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-            if required and item.name not in values:
-                raise self.error(f'[{".".join(path)}] needs "{item.name}"', path)
+    def section(self, kind: type, path: tuple[str, ...], table: Mapping[str, Any]) -> Any:
+        """One section as the dataclass that is its schema, sub-sections included."""
+        fields = list(schema(kind))
+        self.refuse_unknown(path, table, [name for name, *_ in fields])
+        values: dict[str, Any] = {}
+        for name, required, what, many in fields:
+            below = (*path, name)
+            if isinstance(what, type):
+                own = self.table(path, table, name)
+                values[name] = (
+                    {each: self.section(what, (*below, each), self.table(below, own, each)) for each in own}
+                    if many
+                    else self.section(what, below, own)
+                )
+            elif name in table:
+                values[name] = self.value(path, name, table[name], what)
+            elif required:
+                raise self.error(f'[{".".join(path)}] needs "{name}"', path)
         return kind(**values)
