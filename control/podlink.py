@@ -64,7 +64,7 @@ class PodLink:
     ) -> None:
         await self._client.aclose()
 
-    async def report(self, log_after: int = -1) -> PodReport:
+    async def report(self, log_after: int = 0) -> PodReport:
         """One consistent moment of the pod, with the log lines after `log_after`."""
         response = await self._request("GET", "/pod/report", params={"log_after": str(log_after)})
         try:

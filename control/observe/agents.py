@@ -77,6 +77,7 @@ def _live(turn: Turn, agent: Agent | None, prefilling: frozenset[str], marks: tu
         last_byte_age_s=turn.last_byte_age_s,
         stalled=decoding and turn.last_byte_age_s is not None and turn.last_byte_age_s > STALL_S,
         last_stop=agent.last_stop if agent else None,
+        last_input_tokens=agent.last_input_tokens if agent else None,
     )
 
 
@@ -94,6 +95,7 @@ def _idle(agent: Agent) -> AgentView:
         last_byte_age_s=None,
         stalled=False,
         last_stop=agent.last_stop,
+        last_input_tokens=agent.last_input_tokens,
     )
 
 

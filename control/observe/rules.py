@@ -18,6 +18,7 @@ STARTING_S = 45.0
 
 FROZEN_S = 60.0
 LIVELOCK_S = 30.0
+KV_FULL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,28 @@ class Case:
     def waiting(self) -> int:
         waiting = self.snap.engine.waiting
         return (waiting.capacity or 0) + (waiting.deferred or 0)
+
+    @property
+    def prefilling(self) -> int:
+        return sum(1 for agent in self.snap.agents if agent.phase == "prefill")
+
+    @property
+    def kv_free(self) -> float | None:
+        """Tokens of the KV cache that no running request holds."""
+        engine = self.snap.engine
+        if engine.kv_usage is None or engine.kv_tokens is None:
+            return None
+        return engine.kv_tokens * (1 - engine.kv_usage)
+
+    @property
+    def next_prompt(self) -> int | None:
+        """Tokens of the smallest prompt that waits, as far as its agent's last one tells; else of the usual one."""
+        waiting = [a.last_input_tokens for a in self.snap.agents if a.phase == "waiting"]
+        known = [tokens for tokens in waiting if tokens]
+        if known:
+            return min(known)
+        others = sorted(a.input_tokens for a in self.snap.agents if a.input_tokens)
+        return others[len(others) // 2] if others else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +130,48 @@ def _starting(case: Case) -> str:
     return f"For {status.engine.since_s:.0f} s; requests are answered when it serves." if status else "Not yet up."
 
 
+def _who_waits(case: Case) -> str:
+    total = (case.snap.engine.running or 0) + case.waiting
+    return f"{case.snap.engine.waiting.capacity} of {total} requests wait"
+
+
 def _kv(case: Case) -> str:
     engine = case.snap.engine
-    total = (engine.running or 0) + case.waiting
-    usage = "" if engine.kv_usage is None else f" (KV {engine.kv_usage:.0%})"
-    free = ""
-    if engine.kv_usage is not None and engine.kv_tokens is not None:
-        free = f"; {engine.kv_tokens * (1 - engine.kv_usage) / 1000:.0f} k tokens free{usage}"
-    return f"{engine.waiting.capacity} of {total} requests wait{free}."
+    need = "" if case.next_prompt is None else f"; the next needs about {case.next_prompt / 1000:.0f} k tokens"
+    free = "" if case.kv_free is None else f", {case.kv_free / 1000:.0f} k are free (KV {engine.kv_usage or 0:.0%})"
+    return f"{_who_waits(case)}{need}{free}."
+
+
+def _capacity_by_kv(case: Case) -> bool:
+    """vLLM says "capacity" for three limits; it is the KV cache when the next prompt does not fit in it.
+
+    Where its size is not known: when nothing prefills and a sequence is left, only the cache can be in the way.
+    """
+    engine = case.snap.engine
+    if not engine.waiting.capacity or _capacity_by_sequences(case):
+        return False
+    if (engine.kv_usage or 0.0) >= KV_FULL:
+        return True
+    if case.next_prompt is not None and case.kv_free is not None and case.kv_free < case.next_prompt:
+        return True
+    return case.prefilling == 0
+
+
+def _capacity_by_sequences(case: Case) -> bool:
+    engine = case.snap.engine
+    most = engine.max_num_seqs
+    return bool(engine.waiting.capacity) and most is not None and (engine.running or 0) >= most
+
+
+def _capacity_by_prefill(case: Case) -> bool:
+    waits = bool(case.snap.engine.waiting.capacity)
+    return waits and not _capacity_by_kv(case) and not _capacity_by_sequences(case)
+
+
+def _prefill(case: Case) -> str:
+    rate = case.snap.engine.prefill_tok_s
+    speed = "" if rate is None else f" at {rate:.0f} tok/s computed"
+    return f"{_who_waits(case)} behind {case.prefilling} that the engine reads{speed}."
 
 
 def _frozen(case: Case) -> bool:
@@ -223,10 +280,28 @@ RULES: tuple[Rule, ...] = (
         "kv-capacity",
         "warning",
         "WAITING FOR KV CAPACITY",
-        lambda c: (c.snap.engine.waiting.capacity or 0) > 0,
+        _capacity_by_kv,
         _kv,
         "fewer agents, or a smaller context in pod.toml",
         hold_s=1.5,
+    ),
+    Rule(
+        "sequence-cap",
+        "warning",
+        "WAITING FOR A SEQUENCE",
+        _capacity_by_sequences,
+        lambda c: f"{_who_waits(c)}; {c.snap.engine.running} run, and serve.concurrency allows no more.",
+        "raise serve.concurrency in pod.toml",
+        hold_s=1.5,
+    ),
+    Rule(
+        "prefill-queue",
+        "info",
+        "WAITING BEHIND A PREFILL",
+        _capacity_by_prefill,
+        _prefill,
+        "it passes when the prompts are read; if it is always so, look at the cache hit rate",
+        hold_s=5.0,
     ),
     Rule(
         "config-refused",

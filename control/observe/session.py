@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from bootstrap.report import Status
 from control.errors import Unreachable
 from control.models import PodId
 from control.observe.snapshot import Snapshot
-from control.observe.sources import Publish, Watch
+from control.observe.sources import Publish, Watch, read
 from control.podlink import PodLink, Target
 from control.provider import Provider
 
@@ -44,6 +45,14 @@ class PodSession:
             if seen:
                 return seen[-1]
         raise Unreachable(f"pod {self.pod_id} could not be looked at once within {seconds:g} s")
+
+    async def supervisor_status(self) -> Status:
+        """What the pod's supervisor says now. Raises Unreachable when the bridge or the supervisor does not answer."""
+        async with PodLink(self._target) as link:
+            seen = read(await link.report())
+        if seen.status is None:
+            raise Unreachable(f"the supervisor of {self.pod_id} does not answer: {seen.report.bootstrap_error}")
+        return seen.status
 
     async def stop(self) -> None:
         """Ask the provider for the end of compute; whether it ended is seen in the snapshots."""

@@ -109,6 +109,8 @@ class EngineView:
     version: str | None
     simulated: bool | None
     max_model_len: int | None
+    max_num_seqs: int | None
+    """How many requests may run at once, from the engine's own command line."""
     running: int | None
     waiting: Waiting
     kv_usage: float | None
@@ -165,6 +167,8 @@ class AgentView:
     stalled: bool
     """Decoding, and nothing came for 20 s."""
     last_stop: str | None
+    last_input_tokens: int | None = None
+    """Whole prompt of its last turn that ended: about what its next one needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from bootstrap.report import Host, Service, Status
 from control.models import PodState, cost_accrued
@@ -100,6 +101,7 @@ def _engine(state: State, seen: ReportSeen | None, metrics: EngineMetrics | None
         version=version,
         simulated=version.endswith("+simulated") if version else None,
         max_model_len=probe.max_model_len if probe else None,
+        max_num_seqs=_max_num_seqs(service),
         running=metrics.running if metrics else None,
         waiting=Waiting(metrics.waiting_capacity, metrics.waiting_deferred) if metrics else Waiting(None, None),
         kv_usage=metrics.kv_usage if metrics else None,
@@ -117,6 +119,15 @@ def _engine(state: State, seen: ReportSeen | None, metrics: EngineMetrics | None
         decode_window_s=decode.seconds if decode else None,
         scrape_age_s=None if state.scrape_ok_at is None else now - state.scrape_ok_at,
     )
+
+
+def _max_num_seqs(service: Service | None) -> int | None:
+    """The argument of --max-num-seqs; None where vLLM's own default is in force."""
+    argv = service.command if service else ()
+    for flag, value in pairwise(argv):
+        if flag == "--max-num-seqs" and value.isdigit():
+            return int(value)
+    return None
 
 
 def engine_state(state: State, seen: ReportSeen | None, service: Service | None) -> EngineState:

@@ -11,11 +11,11 @@ from bridge.report import Turn
 from control.observe import rules, scrape
 from control.observe.reduce import reduce
 from control.observe.scrape import EngineMetrics
-from control.observe.snapshot import Snapshot
+from control.observe.snapshot import Snapshot, Verdict
 from control.observe.state import State
 from control.observe.updates import PodLost, PodSeen, ReportLost, ReportSeen, Update
 from control.observe.view import snapshot
-from tests.control.observe.reports import POD, metrics, seen, service, status, turn
+from tests.control.observe.reports import POD, agent, metrics, seen, service, status, turn
 from tests.data import series
 
 DOCS = Path(__file__).parents[3] / "docs" / "diagnosis.md"
@@ -45,24 +45,25 @@ def turns(count: int) -> tuple[Turn, ...]:
     return tuple(turn(f"t{n}") for n in range(count))
 
 
-def test_a_healthy_recorded_run_on_an_h200_has_no_finding() -> None:
-    updates: list[Update] = []
-    for text in series.h200():
-        found = scrape.parse(text)
-        waiting = (found.running or 0) + (found.waiting or 0)
-        updates.append(seen(found, status(), turns(waiting)))
-    found_ids = {name for snap in watch(updates) for name in ids(snap)}
-    assert found_ids <= {"kv-capacity"}
-    later = {name for snap in watch(updates)[20:] for name in ids(snap)}
-    assert later == set(), "after its first prefills nothing waits in this run"
+def recorded(text: str) -> ReportSeen:
+    """A scrape, and the bridge's turns to it: those that wait and the one that is read have no token yet."""
+    found = scrape.parse(text)
+    running, waiting = found.running or 0, found.waiting or 0
+    reading = 1 if waiting and (found.kv_usage or 0) < 0.4 else 0
+    decoding = [turn(f"d{n}", "text") for n in range(running - reading)]
+    pending = [turn(f"p{n}", "pending", age=50.0 - n) for n in range(reading + waiting)]
+    return seen(found, status(), (*decoding, *pending))
+
+
+def test_a_healthy_recorded_run_on_an_h200_has_no_finding_but_its_first_prefills() -> None:
+    snaps = watch([recorded(text) for text in series.h200()])
+    assert {name for snap in snaps for name in ids(snap)} == {"prefill-queue"}
+    assert {name for snap in snaps[20:] for name in ids(snap)} == set(), "later nothing waits in this run"
+    assert {snap.verdict for snap in snaps} == {Verdict.HEALTHY}
 
 
 def test_capacity_waits_recorded_on_a_cpu_are_named_with_their_numbers() -> None:
-    updates: list[Update] = []
-    for text in series.cpu():
-        found = scrape.parse(text)
-        updates.append(seen(found, status(), turns((found.running or 0) + (found.waiting or 0))))
-    snaps = watch(updates)
+    snaps = watch([recorded(text) for text in series.cpu()])
     named = [snap for snap in snaps if "kv-capacity" in ids(snap)]
     assert len(named) > 20
     for snap in named:
@@ -70,7 +71,32 @@ def test_capacity_waits_recorded_on_a_cpu_are_named_with_their_numbers() -> None
         assert capacity is not None
         assert running is not None
         assert f"{capacity} of {capacity + running} requests wait" in snap.findings[0].detail
-    assert {name for snap in snaps for name in ids(snap)} == {"kv-capacity"}
+
+
+def test_a_prompt_that_does_not_fit_waits_for_kv_far_below_full() -> None:
+    """Six prompts of 190 k on a real H200 waited at 66 to 81 % usage."""
+    big = replace(turn("w", "pending"), session="w", input_tokens=None)
+    memory = replace(agent("w", idle=None), last_input_tokens=190_000)
+    scraped = replace(loaded(1, 1, usage=0.81), kv_tokens=750_064)
+    snap = watch([seen(scraped, status(), (turn("r", "pending", age=60), big), (memory,))] * 4)[-1]
+    assert ids(snap) == ["kv-capacity"]
+    assert "the next needs about 190 k tokens, 143 k are free (KV 81%)" in snap.findings[0].detail
+
+
+def test_waiting_behind_a_prefill_is_not_called_a_full_cache() -> None:
+    pending = tuple(turn(f"p{n}", "pending", age=60.0 - n) for n in range(6))
+    snap = watch([seen(replace(loaded(1, 5, usage=n / 100), kv_tokens=750_064), status(), pending) for n in range(9)])[
+        -1
+    ]
+    assert ids(snap) == ["prefill-queue"]
+    assert "5 of 6 requests wait behind 1 that the engine reads" in snap.findings[0].detail
+    assert snap.verdict is Verdict.HEALTHY
+
+
+def test_the_cap_on_sequences_is_named_as_such() -> None:
+    capped = status(engine=service(command=("vllm", "serve", "m", "--max-num-seqs", "4")))
+    snap = watch([seen(loaded(4, 2, generation=n), capped, turns(6)) for n in range(4)])[-1]
+    assert ids(snap) == ["sequence-cap"]
 
 
 def test_a_wait_is_named_within_three_seconds() -> None:

@@ -1,0 +1,1 @@
+"""Measurements: ratios and shares in one run."""
