@@ -1,11 +1,12 @@
 """Events in the engine's order -> Anthropic's blocks: one open at a time, each opened once and closed once.
 
 Fragments of parallel calls may interleave; what belongs to a later block is held and replayed when its turn comes.
-A call ends when its arguments are a whole JSON value, or else with the stream.
+A call ends when the outermost bracket of its arguments closes, or else with the stream.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -37,11 +38,49 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
 BlockEvent: TypeAlias = Opened | Piece | Closed
 
 
+class _Arguments:
+    """Follows a call's JSON just enough to see where its outermost bracket closes. What comes after is not part of
+    it: vLLM 0.32 streams one `}` too many under tool_choice "required" (tests/data/sse/tools_three.sse)."""
+
+    _OUTSIDE = re.compile(r'["{}\[\]]')
+    _INSIDE = re.compile(r'["\\]')
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+
+    def take(self, text: str) -> str:
+        """The part of `text` that belongs to the arguments."""
+        if self.closed:
+            return ""
+        at = 0
+        if self._escaped and text:
+            self._escaped, at = False, 1
+        while found := (self._INSIDE if self._in_string else self._OUTSIDE).search(text, at):
+            at = found.end()
+            mark = found.group()
+            if mark == "\\":
+                self._escaped = at == len(text)
+                at += 1
+            elif mark == '"':
+                self._in_string = not self._in_string
+            elif mark in "{[":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth <= 0:
+                    self.closed = True
+                    return text[:at]
+        return text
+
+
 class _Block:
     """One block that is open or waits. Text is not opened before its first visible character: engines put blank
     lines between reasoning and calls, and a blank text block would be in the history for ever."""
 
-    __slots__ = ("call", "ended", "id", "index", "kind", "name", "opened", "sent", "unsent")
+    __slots__ = ("arguments", "call", "ended", "id", "index", "kind", "name", "opened", "unsent")
 
     def __init__(self, kind: Kind, call: int | None) -> None:
         self.kind = kind
@@ -52,7 +91,7 @@ class _Block:
         self.opened = False
         self.ended = False
         self.unsent: list[str] = []
-        self.sent: list[str] = []
+        self.arguments = _Arguments()
 
     def ready(self) -> bool:
         if self.kind == "tool_use":
@@ -61,16 +100,7 @@ class _Block:
 
     def complete(self) -> bool:
         """Whether a call's arguments are all there. Anything but a call is complete as soon as something follows."""
-        if self.kind != "tool_use":
-            return True
-        parts = [*self.sent, *self.unsent]
-        if not parts or not parts[-1].rstrip().endswith(("}", "]")):
-            return False
-        try:
-            msgspec.json.decode("".join(parts))
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return False
-        return True
+        return self.kind != "tool_use" or self.arguments.closed
 
 
 class Blocks:
@@ -92,7 +122,7 @@ class Blocks:
                 return []
             block.id = block.id or event.id or ""
             block.name = block.name or event.name or ""
-            text = event.arguments
+            text = block.arguments.take(event.arguments)
         else:
             block = self._plain_block("thinking" if isinstance(event, Thinking) else "text")
             text = event.text
@@ -150,8 +180,6 @@ class Blocks:
             call_id = block.id or f"toolu_{self._message_id.removeprefix('msg_')}{block.call}"
             out.append(Opened(block.index, block.kind, call_id if block.kind == "tool_use" else "", block.name))
         out += [Piece(block.index, block.kind, text) for text in block.unsent]
-        if block.kind == "tool_use":
-            block.sent += block.unsent
         block.unsent.clear()
 
     def _close_head(self, out: list[BlockEvent]) -> None:

@@ -22,7 +22,7 @@ def for_report(text: str) -> str:
     keep = False
     for line in text.splitlines():
         if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ", 3)
+            name, _, kind = line.removeprefix("# TYPE ").partition(" ")
             keep = _wanted(name, kind)
         elif line.startswith("#"):
             continue

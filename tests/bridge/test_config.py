@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bridge.config import DEFAULT_EFFORT, VERSION, ConfigError, load
+
+GOOD = {
+    "PASSERELLE_ENGINE_URL": "http://127.0.0.1:8001/",
+    "PASSERELLE_CLIENT_TOKEN": "client",
+    "PASSERELLE_OPERATOR_TOKEN": "operator",
+    "PASSERELLE_MODEL_NAMES": '["m", "alias", "m"]',
+}
+
+
+def test_defaults() -> None:
+    config = load(GOOD)
+    assert (config.engine_url, config.model_names) == ("http://127.0.0.1:8001", ("m", "alias"))
+    assert (config.listen_fd, config.host, config.port) == (None, "127.0.0.1", 8080)
+    assert (config.ping_seconds, config.max_streams, config.unknown_model) == (15.0, 256, "serve")
+    assert config.effort == DEFAULT_EFFORT
+
+
+def test_everything_set() -> None:
+    config = load(
+        GOOD
+        | {
+            "PASSERELLE_LISTEN_FD": "5",
+            "PASSERELLE_PORT": "0",
+            "PASSERELLE_BOOTSTRAP_SOCKET": "/run/b.sock",
+            "PASSERELLE_PING_SECONDS": "0.5",
+            "PASSERELLE_MAX_STREAMS": "3",
+            "PASSERELLE_EFFORT": '{"low": 10}',
+            "PASSERELLE_UNKNOWN_MODEL": "refuse",
+            "PASSERELLE_DRAIN_SECONDS": "30",
+        }
+    )
+    assert (config.listen_fd, config.port, config.bootstrap_socket) == (5, 0, "/run/b.sock")
+    assert (config.ping_seconds, config.max_streams, config.effort) == (0.5, 3, {"low": 10})
+    assert (config.unknown_model, config.drain_seconds) == ("refuse", 30.0)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_missing_variable_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} "):
+        load({key: value for key, value in GOOD.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PASSERELLE_ENGINE_URL", "127.0.0.1:8001"),
+        ("PASSERELLE_OPERATOR_TOKEN", "client"),
+        ("PASSERELLE_MODEL_NAMES", "m"),
+        ("PASSERELLE_MODEL_NAMES", "[]"),
+        ("PASSERELLE_MODEL_NAMES", '{"m": 1}'),
+        ("PASSERELLE_MODEL_NAMES", "[1]"),
+        ("PASSERELLE_LISTEN_FD", "x"),
+        ("PASSERELLE_LISTEN_FD", "-1"),
+        ("PASSERELLE_PORT", "70000"),
+        ("PASSERELLE_PING_SECONDS", "soon"),
+        ("PASSERELLE_PING_SECONDS", "0"),
+        ("PASSERELLE_PING_SECONDS", "nan"),
+        ("PASSERELLE_DRAIN_SECONDS", "inf"),
+        ("PASSERELLE_MAX_STREAMS", "0"),
+        ("PASSERELLE_EFFORT", '{"low": "1"}'),
+        ("PASSERELLE_EFFORT", '{"low": true}'),
+        ("PASSERELLE_UNKNOWN_MODEL", "maybe"),
+    ],
+)
+def test_a_bad_variable_is_named(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} "):
+        load(GOOD | {name: value})
+
+
+def test_tokens_are_not_in_its_repr() -> None:
+    assert "operator" not in repr(load(GOOD)).replace("operator_token", "")
+
+
+def test_the_version_is_the_projects() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION

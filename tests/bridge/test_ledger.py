@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.answer import Relay
+from bridge.errors import AtCapacity
+from bridge.ledger import AGENT_MEMORY_S, MAX_AGENTS, Entry, Histogram, Ledger
+
+
+def entry(number: int, agent: str = "main", at: float = 0.0) -> Entry:
+    return Entry(f"t{number}", "s", agent, "m", True, at, Relay(request_id="req"))
+
+
+def admitted(ledger: Ledger, number: int, agent: str = "main") -> Entry:
+    one = entry(number, agent)
+    ledger.admit(one)
+    return one
+
+
+def test_a_live_turn_is_reported_as_it_is() -> None:
+    ledger = Ledger(9)
+    one = entry(1, at=10.0)
+    ledger.admit(one)
+    one.upstream_open = True
+    one.progress.phase = "text"
+    one.progress.first_token_at, one.progress.last_byte_at = 12.0, 15.0
+    one.progress.input_tokens, one.progress.output_tokens = 100, 7
+    (turn,) = ledger.turns(20.0)
+    assert (turn.age_s, turn.ttft_s, turn.last_byte_age_s, turn.phase) == (10.0, 2.0, 5.0, "text")
+    assert (turn.input_tokens, turn.cached_tokens, turn.output_tokens) == (100, None, 7)
+    (agent,) = ledger.agents(20.0)
+    assert (agent.turns, agent.idle_s, agent.last_stop) == (0, None, None)
+    assert ledger.totals().output_tokens == 7
+
+
+def test_an_ended_turn_is_remembered_for_its_agent() -> None:
+    ledger = Ledger(9)
+    one = entry(1, at=10.0)
+    ledger.admit(one)
+    progress = one.progress
+    progress.first_token_at, progress.last_byte_at, progress.stop = 12.0, 15.0, "end_turn"
+    progress.input_tokens, progress.cached_tokens, progress.output_tokens, progress.pings = 100, 60, 31, 2
+    ledger.close(one, 15.5)
+    assert ledger.turns(16.0) == ()
+    (agent,) = ledger.agents(20.5)
+    assert (agent.turns, agent.errors, agent.idle_s, agent.last_stop) == (1, 0, 5.0, "end_turn")
+    assert (agent.last_ttft_s, agent.last_tok_s) == (2.0, 10.0)
+    totals = ledger.totals()
+    assert (totals.completed, totals.pings, totals.cached_tokens, totals.output_tokens) == (1, 2, 60, 31)
+
+
+def test_ways_to_end_are_counted_apart() -> None:
+    ledger = Ledger(9)
+    good, bad, gone = (admitted(ledger, number) for number in (1, 2, 3))
+    bad.progress.failed, bad.progress.stop = True, "overloaded_error"
+    gone.client_connected = False
+    for one in (good, bad, gone):
+        ledger.close(one, 1.0)
+    totals = ledger.totals()
+    assert (totals.turns, totals.completed, totals.failed, totals.client_gone) == (3, 1, 1, 1)
+    (agent,) = ledger.agents(1.0)
+    assert (agent.turns, agent.errors, agent.last_stop) == (3, 1, "client_gone")
+
+
+def test_the_limit_refuses_at_once_and_counts_what_still_closes() -> None:
+    ledger = Ledger(1)
+    one = admitted(ledger, 1)
+    one.client_connected = False
+    with pytest.raises(AtCapacity):
+        ledger.admit(entry(2))
+    ledger.close(one, 1.0)
+    ledger.admit(entry(3))
+    assert ledger.totals().refused == 1
+    assert ledger.totals().turns == 2
+
+
+def test_connections_are_counted_at_both_ends() -> None:
+    ledger = Ledger(9)
+    waiting, orphan = admitted(ledger, 1), admitted(ledger, 2)
+    waiting.upstream_open = orphan.upstream_open = True
+    orphan.client_connected = False
+    assert astuple(ledger.connections(sockets=5, upstreams_idle=1)) == (1, 5, 2, 1, 1)
+
+
+def test_agents_are_forgotten_after_an_hour_but_not_while_live() -> None:
+    ledger = Ledger(9)
+    ledger.close(admitted(ledger, 1, "old"), 0.0)
+    admitted(ledger, 2, "live")
+    ledger.close(admitted(ledger, 3, "new"), AGENT_MEMORY_S)
+    assert {agent.agent for agent in ledger.agents(AGENT_MEMORY_S + 1)} == {"live", "new"}
+
+
+def test_the_memory_of_agents_is_bounded() -> None:
+    ledger = Ledger(9)
+    for number in range(MAX_AGENTS + 5):
+        ledger.close(admitted(ledger, number, f"a{number}"), float(number))
+    agents = ledger.agents(float(MAX_AGENTS))
+    assert len(agents) == MAX_AGENTS
+    assert "a0" not in {agent.agent for agent in agents}
+
+
+@given(st.lists(st.sampled_from(["admit", "close", "leave", "fail", "token"]), max_size=40))
+def test_nothing_is_lost_or_counted_twice_in_any_order(steps: list[str]) -> None:
+    ledger, live, now = Ledger(3), list[Entry](), 0.0
+    tokens = 0
+    for number, step in enumerate(steps):
+        now += 1.0
+        if step == "admit" and len(live) < 3:
+            live.append(admitted(ledger, number))
+        elif live and step == "close":
+            ledger.close(live.pop(0), now)
+        elif live and step == "leave":
+            live[0].client_connected = False
+        elif live and step == "fail":
+            live[0].progress.failed = True
+        elif live and step == "token":
+            live[0].progress.output_tokens += 1
+            tokens += 1
+    totals = ledger.totals()
+    assert totals.turns == totals.completed + totals.failed + totals.client_gone + len(live)
+    assert totals.output_tokens == tokens
+    assert len(ledger.turns(now)) == len(live)
+
+
+def test_histograms_and_gaps_of_live_turns() -> None:
+    ledger = Ledger(9)
+    one = admitted(ledger, 1)
+    one.progress.gaps += [0.004, 0.3, 99.0]
+    ledger.settle()
+    assert (sum(ledger.gaps.counts), ledger.gaps.counts[0], ledger.gaps.counts[-1]) == (3, 1, 1)
+    ledger.close(one, 1.0)
+    assert sum(ledger.gaps.counts) == 3
+
+
+def test_a_bound_is_within_its_bucket() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for seconds in (1.0, 1.5, 3.0):
+        histogram.observe(seconds)
+    assert (histogram.counts, histogram.sum) == ([1, 1, 1], 5.5)
+
+
+def test_the_decode_rate_needs_something_to_divide() -> None:
+    ledger = Ledger(9)
+    one = admitted(ledger, 1)
+    one.progress.first_token_at = one.progress.last_byte_at = 1.0
+    ledger.close(one, 1.0)
+    assert ledger.agents(1.0)[0].last_tok_s is None

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bridge.answer import Relay
+from bridge.ledger import Entry, Ledger
+from bridge.metrics import for_report, ours, process_start
+from tests.bridge.chunks import DATA
+
+RECORDED = (DATA / "vllm" / "metrics_capacity.txt").read_text()
+
+
+def samples(text: str) -> dict[str, float]:
+    return {
+        sample.name + "".join(f"{{{key}={value}}}" for key, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_report_takes_what_the_console_reads_unchanged() -> None:
+    kept = for_report(RECORDED)
+    names = {line.partition("{")[0].split(" ")[0] for line in kept.splitlines() if not line.startswith("#")}
+    assert {"vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:generation_tokens_total"} <= names
+    assert "process_start_time_seconds" in names
+    assert {name for name in names if name.endswith("_bucket")} == {
+        "vllm:time_to_first_token_seconds_bucket",
+        "vllm:inter_token_latency_seconds_bucket",
+    }
+    assert not [name for name in names if name.endswith("_created") or name.startswith(("python_", "http_"))]
+    assert "# HELP" not in kept
+    assert set(kept.splitlines()) <= set(RECORDED.splitlines())
+    assert len(kept) < len(RECORDED) / 2
+    before, after = samples(RECORDED), samples(kept)
+    assert after.items() <= before.items()
+
+
+def test_an_engine_process_is_known_by_its_start() -> None:
+    assert process_start(RECORDED) == "1.79595730216e+09"
+    assert process_start("vllm:x 1\n") is None
+
+
+def test_nothing_of_nothing() -> None:
+    assert for_report("") == ""
+    assert for_report("garbage\n# TYPE\n# TYPE x\n") == ""
+
+
+def test_our_families_parse_and_say_what_the_ledger_says() -> None:
+    ledger = Ledger(9)
+    one = Entry("t1", "s", "main", "m", True, 0.0, Relay(request_id="r"))
+    ledger.admit(one)
+    one.progress.phase, one.upstream_open, one.client_connected = "tool", True, False
+    done = Entry("t2", "s", "main", "m", True, 0.0, Relay(request_id="r"))
+    ledger.admit(done)
+    done.progress.first_token_at, done.progress.failed, done.progress.stop = 0.3, True, "api_error"
+    ledger.close(done, 1.0)
+    text = ours(ledger, ledger.connections(sockets=4, upstreams_idle=2), started_at=7.0, bridge_restarts=3).decode()
+    got = samples(text)
+    assert got["passerelle_turns_live{phase=tool}"] == 1
+    assert got["passerelle_upstream_connections{state=orphaned}"] == 1
+    assert got["passerelle_upstream_connections{state=idle}"] == 2
+    assert got["passerelle_client_sockets"] == 4
+    assert got["passerelle_turns_total"] == 2
+    assert got["passerelle_turn_errors_total{kind=api_error}"] == 1
+    assert got["passerelle_bridge_restarts_total"] == 3
+    assert got["passerelle_time_to_first_token_seconds_bucket{le=0.5}"] == 1
+    assert got["passerelle_time_to_first_token_seconds_bucket{le=0.25}"] == 0
+    assert got["passerelle_time_to_first_token_seconds_count"] == 1
+    assert all(line.startswith(("passerelle_", "# ")) for line in text.splitlines())
+
+
+def test_restarts_are_absent_when_nobody_counts_them() -> None:
+    ledger = Ledger(9)
+    text = ours(ledger, ledger.connections(sockets=0, upstreams_idle=0), started_at=7.0, bridge_restarts=None)
+    assert b"bridge_restarts" not in text
+    assert b"passerelle_turns_total" in text

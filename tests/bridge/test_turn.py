@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.answer import EVENTS, JSON, Head
+from bridge.encode import MessageEncoder, StreamEncoder
+from bridge.errors import EngineBroken, EngineUnreachable, InvalidRequest
+from bridge.turn import Turn
+from tests.bridge.chunks import (
+    DONE,
+    chunk,
+    events,
+    record,
+    recorded,
+    terminals,
+    text_answer,
+    tool,
+    usage,
+    usage_chunk,
+)
+
+SSE = "text/event-stream; charset=utf-8"
+
+
+def new(stream: bool = True, ping_s: float | None = 15.0, content_type: str | None = SSE) -> Turn:
+    encoder = StreamEncoder("msg_1", "m") if stream else MessageEncoder("msg_1", "m")
+    turn = Turn(encoder, message_id="msg_1", request_id="req_1", ping_s=ping_s, now=0.0)
+    if content_type is not None:
+        turn.opened(200, content_type, 0.0)
+    return turn
+
+
+def play(*data: bytes, turn: Turn | None = None) -> bytes:
+    turn = turn or new()
+    frames = [frame for part in data for frame in turn.feed(part, 1.0)] + turn.eof(2.0)
+    assert turn.ended
+    return b"".join(frames)
+
+
+def whole(*data: bytes) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(play(*data, turn=new(stream=False)))
+    return message
+
+
+def deltas(body: bytes, kind: str) -> str:
+    field = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}[kind]
+    found = [data["delta"] for name, data in events(body) if name == "content_block_delta"]
+    return "".join(delta[field] for delta in found if delta["type"] == kind)
+
+
+def last(body: bytes, name: str) -> dict[str, Any]:
+    return [data for event, data in events(body) if event == name][-1]
+
+
+def test_a_text_answer() -> None:
+    body = play(text_answer("Hello ", "there"))
+    assert [name for name, _ in events(body)] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+    assert deltas(body, "text_delta") == "Hello there"
+    assert last(body, "message_delta")["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    assert last(body, "message_delta")["usage"] == {
+        "input_tokens": 6,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 4,
+        "output_tokens": 2,
+    }
+
+
+@pytest.mark.parametrize("name", ["plain_usage.sse", "reasoning_then_text.sse", "tools_three.sse", "stop_string.sse"])
+def test_recorded_streams_end_once_and_any_cut_gives_the_same_bytes(name: str) -> None:
+    data = recorded(name)
+    body = play(data)
+    assert terminals(body) == 1
+    assert events(body)[0][0] == "message_start"
+    for size in (1, 7, 1000):
+        assert play(*(data[i : i + size] for i in range(0, len(data), size))) == body
+
+
+@given(st.lists(st.integers(0, 5400), max_size=12))
+def test_no_cut_of_the_upstream_changes_the_clients_bytes(places: list[int]) -> None:
+    data = recorded("tool_named.sse")
+    edges = [0, *sorted(places), len(data)]
+    assert play(*(data[a:b] for a, b in pairwise(edges))) == play(data)
+
+
+def test_recorded_reasoning_comes_before_text_and_is_signed() -> None:
+    body = play(recorded("reasoning_then_text.sse"))
+    got = [(name, data) for name, data in events(body) if name.startswith("content_block")]
+    stop = next(i for i, (name, _) in enumerate(got) if name == "content_block_stop")
+    assert got[0][1]["content_block"] == {"type": "thinking", "thinking": "", "signature": ""}
+    assert got[stop - 1][1]["delta"]["type"] == "signature_delta"
+    assert got[stop - 1][1]["delta"]["signature"]
+    assert got[stop + 1][1]["content_block"]["type"] == "text"
+    assert deltas(body, "thinking_delta")
+    assert last(body, "message_delta")["delta"]["stop_reason"] == "max_tokens"
+
+
+def test_recorded_stop_string_is_reported() -> None:
+    delta = last(play(recorded("stop_string.sse")), "message_delta")["delta"]
+    assert delta == {"stop_reason": "stop_sequence", "stop_sequence": "e"}
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+def test_a_call_is_tool_use_whatever_the_engine_calls_its_end(finish: str) -> None:
+    body = play(chunk({"tool_calls": [tool(0, "{}", "f", "c1")]}), chunk(finish=finish), DONE)
+    assert last(body, "message_delta")["delta"]["stop_reason"] == "tool_use"
+    assert last(body, "content_block_start")["content_block"] == {
+        "type": "tool_use",
+        "id": "c1",
+        "name": "f",
+        "input": {},
+    }
+
+
+def test_a_call_that_a_stop_string_cut_is_not_to_be_run() -> None:
+    body = play(chunk({"tool_calls": [tool(0, "{", "f", "c1")]}), chunk(finish="stop", stop_reason="END"), DONE)
+    assert last(body, "message_delta")["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop"),
+    [("length", "max_tokens"), ("content_filter", "refusal"), ("tool_calls", "end_turn"), ("x", "end_turn")],
+)
+def test_stop_reasons(finish: str, stop: str) -> None:
+    assert last(play(text_answer("a", finish=finish)), "message_delta")["delta"]["stop_reason"] == stop
+
+
+@pytest.mark.parametrize("finish", ["abort", "error"])
+def test_an_answer_that_the_engine_gave_up_is_an_error(finish: str) -> None:
+    body = play(text_answer("a", finish=finish))
+    assert events(body)[-1][1]["error"]["type"] == "api_error"
+    assert terminals(body) == 1
+
+
+def test_message_start_has_the_prompt_and_the_delta_corrects_it() -> None:
+    first = chunk({"role": "assistant", "content": ""}, usage=usage(1000, 0))
+    body = play(first, chunk({"content": "x"}), chunk(finish="stop"), usage_chunk(1000, 1, 900), DONE)
+    assert last(body, "message_start")["message"]["usage"]["input_tokens"] == 1000
+    counts = last(body, "message_delta")["usage"]
+    assert (counts["input_tokens"], counts["cache_read_input_tokens"], counts["output_tokens"]) == (100, 900, 1)
+
+
+def test_an_error_in_the_stream_closes_the_block_and_ends_it() -> None:
+    body = play(chunk({"content": "par"}), record({"error": {"message": "queue full", "code": 503}}), DONE)
+    assert [name for name, _ in events(body)][-2:] == ["content_block_stop", "error"]
+    assert events(body)[-1][1] == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "queue full"},
+        "request_id": "req_1",
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", DONE, chunk({"content": "par"}), b"data: {broken\n\n", b"<html>", chunk({"content": "x"}) + b"data: {\n\n"],
+    ids=["empty", "only done", "cut", "not json", "html", "broken later"],
+)
+def test_less_than_an_answer_is_one_error(data: bytes) -> None:
+    turn = new()
+    body = play(data, turn=turn)
+    if turn.head.content_type == JSON:
+        assert turn.head.status == 500
+        assert json.loads(body)["error"]["type"] == "api_error"
+    else:
+        assert terminals(body) == 1
+        assert events(body)[-1][0] == "error"
+    assert turn.progress.failed
+
+
+def test_a_failure_before_the_first_byte_keeps_its_status() -> None:
+    turn = new(content_type=None)
+    (body,) = turn.fail(EngineUnreachable("down"), 1.0)
+    assert turn.head == Head(529, JSON, EngineUnreachable.retry_after)
+    assert json.loads(body)["error"] == {"type": "overloaded_error", "message": "down"}
+    assert turn.ended
+
+
+def test_a_failure_after_a_ping_is_an_event() -> None:
+    turn = new(content_type=None)
+    frames = turn.tick(15.0) + turn.fail(InvalidRequest("no"), 16.0)
+    assert turn.head == Head(200, EVENTS)
+    assert [name for name, _ in events(b"".join(frames))] == ["ping", "error"]
+
+
+def test_a_cut_after_the_finish_is_a_whole_answer() -> None:
+    turn = new()
+    frames = turn.feed(chunk({"content": "x"}) + chunk(finish="stop"), 1.0) + turn.fail(EngineBroken("cut"), 2.0)
+    assert events(b"".join(frames))[-1][0] == "message_stop"
+    assert not turn.progress.failed
+
+
+def test_nothing_follows_the_end() -> None:
+    turn = new()
+    turn.feed(text_answer("x"), 1.0)
+    assert turn.ended
+    late = turn.feed(text_answer("y"), 2.0), turn.eof(3.0), turn.fail(EngineBroken("late"), 4.0), turn.tick(99.0)
+    assert late == ([], [], [], [])
+    assert turn.ping_due is None
+
+
+def test_pings_come_after_each_silence_and_never_within_one() -> None:
+    turn = new(ping_s=10.0)
+    assert turn.ping_due == 10.0
+    assert turn.tick(9.9) == []
+    assert [name for name, _ in events(b"".join(turn.tick(10.0)))] == ["ping"]
+    turn.feed(chunk({"content": "x"}), 15.0)
+    assert turn.ping_due == 25.0
+    assert turn.progress.pings == 1
+
+
+def test_what_is_held_back_counts_as_silence() -> None:
+    turn = new(ping_s=10.0)
+    turn.feed(chunk({"tool_calls": [tool(0, "{", "f", "c1")]}), 1.0)
+    turn.feed(chunk({"content": "held"}), 8.0)
+    assert turn.ping_due == 11.0
+
+
+def test_one_message_is_never_pinged() -> None:
+    assert new(stream=False).ping_due is None
+
+
+def test_progress_follows_the_answer() -> None:
+    turn = new(content_type=None)
+    seen = [turn.progress.phase]
+    turn.opened(200, SSE, 1.0)
+    seen.append(turn.progress.phase)
+    turn.feed(chunk({"role": "assistant", "content": ""}, usage=usage(50, 0)), 2.0)
+    assert turn.progress.first_token_at is None
+    steps: list[dict[str, Any]] = [{"reasoning": "a"}, {"content": "b"}, {"tool_calls": [tool(0, "{}", "f", "c")]}]
+    for at, delta in enumerate(steps, 3):
+        turn.feed(chunk(delta, usage=usage(50, at)), float(at))
+        seen.append(turn.progress.phase)
+    assert seen == ["connecting", "pending", "thinking", "text", "tool"]
+    progress = turn.progress
+    assert (progress.first_token_at, progress.last_byte_at, progress.input_tokens) == (3.0, 5.0, 50)
+    assert (progress.output_tokens, progress.gaps) == (5, [1.0, 1.0])
+
+
+def test_one_message_holds_every_block() -> None:
+    message = whole(
+        chunk({"reasoning": "why"}),
+        chunk({"content": "text"}),
+        chunk({"tool_calls": [tool(0, '{"a": 1}', "f", "c1"), tool(1, "", "g", "c2")]}),
+        chunk(finish="tool_calls"),
+        usage_chunk(10, 5, 4),
+        DONE,
+    )
+    signature = message["content"][0].pop("signature")
+    assert signature
+    assert message["content"] == [
+        {"type": "thinking", "thinking": "why"},
+        {"type": "text", "text": "text"},
+        {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+        {"type": "tool_use", "id": "c2", "name": "g", "input": {}},
+    ]
+    assert message["stop_reason"] == "tool_use"
+    assert message["usage"]["cache_read_input_tokens"] == 4
+
+
+@pytest.mark.parametrize("arguments", ['{"a": [1, ', "[1]", "null", '"s"'])
+def test_arguments_that_are_no_object_still_make_an_object(arguments: str) -> None:
+    message = whole(chunk({"tool_calls": [tool(0, arguments, "f", "c1")]}), chunk(finish="tool_calls"), DONE)
+    assert message["content"][0]["input"] == {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}
+
+
+def test_an_engine_that_answers_in_one_piece_is_understood() -> None:
+    body = recorded("tool_named_whole.json")
+    for stream in (True, False):
+        turn = new(stream=stream, content_type="application/json")
+        frames = turn.feed(body[:100], 1.0) + turn.feed(body[100:], 1.0)
+        assert frames == []
+        answer = b"".join(turn.eof(2.0))
+        if stream:
+            assert last(answer, "message_delta")["delta"]["stop_reason"] == "tool_use"
+        else:
+            assert json.loads(answer)["stop_reason"] == "tool_use"
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            chunk({"content": "a"}),
+            chunk({"reasoning": "b"}),
+            chunk({"tool_calls": [tool(0, "{", "f", "c")]}),
+            chunk({"tool_calls": [tool(1, "}", "g")]}),
+            chunk(finish="stop"),
+            chunk(finish="abort"),
+            usage_chunk(5, 5),
+            record({"error": "boom"}),
+            DONE,
+            b": comment\n\n",
+            b"data: nonsense\n\n",
+            b"\xff\xfe",
+        ]
+    ),
+    max_size=12,
+)
+
+
+@given(PIECES, st.sampled_from(["eof", "fail"]), st.booleans())
+def test_exactly_one_terminal_event_whatever_comes(pieces: list[bytes], end: str, ping_first: bool) -> None:
+    turn = new()
+    frames = turn.tick(20.0) if ping_first else []
+    for piece in pieces:
+        frames += turn.feed(piece, 30.0) + turn.tick(31.0)
+    frames += turn.eof(40.0) if end == "eof" else turn.fail(EngineBroken("cut"), 40.0)
+    frames += turn.eof(50.0) + turn.fail(EngineBroken("again"), 51.0)
+    body = b"".join(frames)
+    assert turn.ended
+    if turn.head.content_type == JSON:
+        assert json.loads(body)["type"] == "error"
+    else:
+        assert terminals(body) == 1
+        assert events(body)[-1][0] in ("message_stop", "error")
+        names = [name for name, _ in events(body)]
+        assert names.count("content_block_start") == names.count("content_block_stop")
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_end_in_one_answer(data: bytes) -> None:
+    turn = new()
+    assert play(data, turn=turn)
+    assert turn.progress.failed
