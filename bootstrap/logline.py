@@ -1,7 +1,7 @@
 """One raw line of a child's output -> what is kept of it: clean text, level, bounded length. Pure.
 
 vLLM writes `(EngineCore pid=1) INFO 11-29 12:54:32 [core.py:114] text`, uvicorn in it `(APIServer pid=1) INFO: text`;
-the bridge begins its lines with the level's word.
+the bridge begins its lines with the level's word, in small letters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _HELD = 4 * RAW_LIMIT + 4
 _LINE_END = re.compile(rb"(\r\n|\n|\r)")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _PREFIX = re.compile(
-    r"(?:\((?P<process>\w{1,40}) pid=\d+\) ?)?"
-    r"(?:(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b:? *"
-    r"(?:\d\d-\d\d \d\d:\d\d:\d\d \[(?P<where>[^\]]{1,80})\] ?)?)?"
+    r"(?:\(\w{1,40} pid=\d+\) ?)?"
+    r"(?:(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|debug|info|warning|error|critical)[: ] *"
+    r"(?:\d\d-\d\d \d\d:\d\d:\d\d \[[^\]]{1,80}\] ?)?)?"
 )
 _LEVELS: dict[str, Level] = {
     "DEBUG": "debug",
@@ -36,6 +36,7 @@ _LEVELS: dict[str, Level] = {
     "CRITICAL": "error",
     "FATAL": "error",
 }
+_LOOKED_AT = re.compile(r'"GET /(?:health|metrics|version|load|v1/models) HTTP/1\.[01]" 200')
 _SOUNDS_WRONG = re.compile(
     r"Traceback \(most recent call last\)|(?:[\w.]{1,120}\.)?\w{0,60}(?:Error|Exception)\b:|\w+: error: "
 )
@@ -56,11 +57,15 @@ def clean(raw: str) -> str:
 def read(text: str) -> tuple[Level, str]:
     """Level and readable text of a clean line. A line without a level is info, unless it reads like an exception."""
     prefix = _PREFIX.match(text)
-    level = prefix["level"] if prefix else None
-    rest = text[prefix.end() :].rstrip() if prefix else text
-    if level is None:
-        return ("error" if _SOUNDS_WRONG.match(rest) else "info"), bound(rest)
-    return _LEVELS[level], bound(rest)
+    if prefix is None or prefix[1] is None:
+        rest = text[prefix.end() :] if prefix else text
+        return ("error" if _SOUNDS_WRONG.match(rest) else "info"), bound(rest.rstrip())
+    return _LEVELS[prefix[1].upper()], bound(text[prefix.end() :].rstrip())
+
+
+def is_noise(text: str) -> bool:
+    """Blank, or the engine's access log of our own looks at it: two lines a second that would push all else out."""
+    return not text.strip() or bool(_LOOKED_AT.search(text))
 
 
 def bound(text: str) -> str:

@@ -40,7 +40,7 @@ class Journal:
     def take(self, source: Source, raw: str) -> None:
         """A line that a child wrote."""
         safe = self._redactor.line(logline.clean(raw))
-        if not safe.strip():
+        if logline.is_noise(safe):
             return
         self._write(source, safe)
         level, text = logline.read(safe)

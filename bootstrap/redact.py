@@ -28,7 +28,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bbearer\s+[\w.~+/=-]+", f"Bearer {MARK}"),
         (rf"\b([\w-]{{0,40}}{_NAMED})(['\"]?\s*[:=]\s*[\[(]?['\"]?)[^\s'\",;&)}}\]]+", rf"\1\2{MARK}"),
         (rf"(--[\w-]{{0,40}}{_NAMED})(\s+)\S+", rf"\1\2{MARK}"),
-        (r"\btoken=[^\s'\",;&)}\]]+", f"token={MARK}"),
+        (r"(?<![\w-])token=[^\s'\",;&)}\]]+", f"token={MARK}"),
         (r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@]{1,256}@", rf"\1{MARK}@"),
     )
 )
@@ -43,7 +43,9 @@ class Redactor:
     """Redacts lines for a fixed set of secret values. Empty values are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        spellings = {spelling for secret in secrets if secret for spelling in (secret, quote(secret, safe=""))}
+        spellings = {
+            spelling for secret in secrets if secret for spelling in (secret, quote(secret, safe="", errors="replace"))
+        }
         # The longest first: a secret that holds another must not leave its rest behind.
         self._known = tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
 

@@ -71,6 +71,8 @@ def prepare(settings: Settings) -> Ready:
 
 def listen(host: str, port: int) -> socket.socket:
     """The bridge's listening socket; create_server sets SO_REUSEADDR, for a restart within TIME_WAIT."""
+    if not 0 <= port <= 65_535:
+        raise CannotStart(f"--port {port} is not between 0 and 65535", EXIT_USAGE)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -79,8 +81,6 @@ def listen(host: str, port: int) -> socket.socket:
             message = f"port {port} on {host} is in use by another program; stop it, or give another --port"
             raise CannotStart(message, EXIT_REFUSED) from error
         raise CannotStart(f"cannot listen on {host} port {port}: {error.strerror or error}", EXIT_REFUSED) from error
-    except OverflowError as error:
-        raise CannotStart(f"--port {port} is not between 0 and 65535", EXIT_USAGE) from error
 
 
 def read_config(path: Path) -> spec.PodSpec:

@@ -1,0 +1,247 @@
+"""Real processes: bootstrap with a scripted engine and bridge. Each test ends only what it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bootstrap import ctlsocket
+from bootstrap.processes import living, with_descendants
+from bootstrap.report import Service, Status
+from tests.bootstrap.deadline import wait_for
+
+pytestmark = pytest.mark.process
+
+SECRETS = ("client-token-0123", "operator-token-4567", "plain-secret-0123", "hf_abcdefghijklmnop")
+
+
+class Bootstrap:
+    """One running bootstrap."""
+
+    def __init__(self, folder: Path, tricks: str = "", **env: str) -> None:
+        self.state, self.hold = folder / "state", folder / "hold"
+        self.hold.mkdir()
+        config = folder / "pod.toml"
+        config.write_text(
+            'serial = 7\n[serve]\nmodel = "tiny"\n[serve.env]\n'
+            f'FAKE_VLLM = "{tricks}"\nLEAKED = "client-token-0123"\n[models.tiny]\nrepo = "x/tiny"\n',
+            encoding="utf-8",
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bootstrap.scripted_pod", str(self.state), str(config)],
+            env={**os.environ, "HOLD": str(self.hold), **env},
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        return ctlsocket.ask(self.state / "b.sock", request)
+
+    def status(self, log_after: int = 0) -> Status | None:
+        """None while nobody answers."""
+        with contextlib.suppress(ctlsocket.SocketProblem):
+            return msgspec.convert(self.ask(cmd="status", log_after=log_after)["status"], Status, strict=True)
+        return None
+
+    def service(self, name: str, state: str, restarts: int = 0) -> Service:
+        """The service once it is in this state and was restarted so often."""
+
+        def look() -> Service | None:
+            if (status := self.status()) is None:
+                return None
+            service: Service = getattr(status, name)
+            return service if (service.state, service.restarts) == (state, restarts) else None
+
+        return wait_for(look)
+
+    def up(self) -> Status:
+        self.service("engine", "serving")
+        self.service("bridge", "serving")
+        status = self.status()
+        assert status is not None
+        return status
+
+    def text(self) -> str:
+        status = self.status()
+        assert status is not None
+        return "\n".join(line.text for line in status.log)
+
+    def get(self, path: str) -> HTTPResponse:
+        port = self.text().split("bridge on 127.0.0.1 port ")[1].split(",")[0]
+        response: HTTPResponse = urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30)
+        return response
+
+    def family(self) -> set[int]:
+        return with_descendants([self.process.pid], living())
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Stop it; the seconds that it took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        assert self.process.wait(timeout=15) == 0
+        return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def running(folder: Path, tricks: str = "", **env: str) -> Iterator[Bootstrap]:
+    pod = Bootstrap(folder, tricks, **env)
+    try:
+        yield pod
+    finally:
+        if pod.process.poll() is None:
+            pod.process.terminate()
+            try:
+                pod.process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                pod.process.kill()
+                pod.process.wait()
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Iterator[Bootstrap]:
+    with running(tmp_path) as pod:
+        yield pod
+
+
+def gone(pids: set[int]) -> bool:
+    return not pids & {process.pid for process in living()}
+
+
+def test_both_come_up_and_the_status_is_the_contracts(pod: Bootstrap) -> None:
+    status = pod.up()
+    assert (status.serial, status.model, status.config_error, status.version) == (7, "tiny", None, "test")
+    assert status.pid == pod.process.pid
+    assert status.engine.command[2:5] == ("serve", "x/tiny", "--host")
+    assert "environment: " in pod.text() or "environment:" in pod.text()
+    assert "PASSERELLE" not in pod.text()
+    assert (pod.state / "b.sock").stat().st_mode & 0o777 == 0o600
+    assert pod.get("/").read() == f"{status.bridge.pid}\n".encode()
+    newer = pod.status(log_after=status.log_next)
+    assert newer is not None
+    assert [line.seq for line in newer.log] == list(range(status.log_next + 1, newer.log_next + 1))
+
+
+def test_a_bridge_that_is_killed_comes_back_and_says_how_it_ended(pod: Bootstrap) -> None:
+    pid = pod.up().bridge.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    bridge = pod.service("bridge", "serving", restarts=1)
+    assert (bridge.last_exit, bridge.pid != pid) == ("killed by SIGKILL", True)
+    assert pod.get("/").read() == f"{bridge.pid}\n".encode()
+
+
+def test_a_restart_of_the_bridge_loses_no_stream(pod: Bootstrap) -> None:
+    old = pod.up().bridge.pid
+    stream = pod.get("/hold")
+    assert stream.readline() == f"{old}\n".encode()
+    assert pod.ask(cmd="restart", service="bridge") == {"ok": True}
+    new = pod.service("bridge", "serving", restarts=1)
+    assert (new.draining, new.last_exit, new.pid != old) == (1, None, True)
+    assert pod.get("/").read() == f"{new.pid}\n".encode()
+    (pod.hold / "0").touch()
+    assert stream.readline() == b"line 0\n"
+    (pod.hold / "1").touch()
+    assert stream.read() == b"line 1\n"
+    wait_for(lambda: pod.service("bridge", "serving", restarts=1).draining == 0)
+
+
+def test_an_engine_is_restarted_on_its_port_without_what_it_left(tmp_path: Path) -> None:
+    with running(tmp_path, "leave,deaf") as pod:
+        old = pod.up().engine
+        left = int(pod.text().split("left ")[1].split()[0])
+        assert old.pid is not None
+        os.kill(old.pid, signal.SIGKILL)
+        new = pod.service("engine", "serving", restarts=1)
+        assert (new.command, new.last_exit) == (old.command, "killed by SIGKILL")
+        assert gone({left})
+        assert pod.ask(cmd="restart", service="engine") == {"ok": True}
+        assert pod.service("engine", "serving", restarts=2).pid != new.pid  # Deaf to SIGTERM, so killed after 10 s.
+
+
+def test_an_engine_that_cannot_start_is_given_up_and_the_bridge_is_not(tmp_path: Path) -> None:
+    with running(tmp_path, "die") as pod:
+        engine = pod.service("engine", "fatal", restarts=5)
+        assert engine.last_exit == "exit code 1"
+        assert "ValueError: this model cannot be served" in pod.text()
+        pod.service("bridge", "serving")
+
+
+def test_a_bridge_that_hangs_is_killed_and_started_again(pod: Bootstrap) -> None:
+    pid = pod.up().bridge.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    bridge = pod.service("bridge", "serving", restarts=1)
+    assert bridge.last_exit == "did not answer 2 probes in a row (/healthz: no answer in 2 s)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_no_process_and_no_socket(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path, "leave") as pod:
+        pod.up()
+        family = pod.family()
+        assert len(family) >= 4
+        assert pod.end(number) < 10.0
+        assert gone(family)
+        assert not (pod.state / "b.sock").exists()
+
+
+def test_even_what_is_deaf_is_gone_within_ten_seconds(tmp_path: Path) -> None:
+    with running(tmp_path, "leave,deaf", DEAF="1") as pod:
+        pod.up()
+        family = pod.family()
+        assert pod.end() < 10.0
+        assert gone(family)
+
+
+def test_stop_pod_answers_and_stops(pod: Bootstrap) -> None:
+    pod.up()
+    assert pod.ask(cmd="stop-pod") == {"ok": True}
+    assert pod.process.wait(timeout=15) == 0
+
+
+def test_children_do_not_outlive_a_bootstrap_that_is_killed(pod: Bootstrap) -> None:
+    status = pod.up()
+    pod.process.kill()
+    pod.process.wait()
+    children = {pid for pid in (status.engine.pid, status.bridge.pid) if pid}
+    assert wait_for(lambda: gone(children))
+
+
+def test_no_secret_is_in_status_or_logs(tmp_path: Path) -> None:
+    with running(tmp_path, "leak") as pod:
+        pod.up()
+        pod.get("/leak").read()
+        wait_for(lambda: "tokens [redacted] [redacted]" in pod.text())
+        told = str(pod.ask(cmd="status", log_after=0))
+        pod.end()
+        filed = "".join(path.read_text(encoding="utf-8") for path in (pod.state / "logs").iterdir())
+        assert "client token is [redacted] and [redacted]" in told
+        assert "client token is [redacted] and [redacted]" in filed
+        assert [secret for secret in SECRETS if secret in told or secret in filed] == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"cmd": "swap"}, 'cmd must be "status"'),
+        ({"cmd": "restart"}, 'service must be "engine" or "bridge"'),
+        ({"cmd": "status", "log_after": "1"}, "log_after must be a whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(pod: Bootstrap, request_: dict[str, Any], says: str) -> None:
+    wait_for(pod.status)
+    answer = pod.ask(**request_)
+    assert answer["ok"] is False
+    assert says in answer["error"]
