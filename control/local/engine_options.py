@@ -52,8 +52,12 @@ class Options:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """`serve MODEL …` -> Options. Exits as argparse does: 2 on nonsense, 0 on --help and --version."""
-    parsed, extra = _parser().parse_known_args(argv)
+    """`serve MODEL …` -> Options. Exits as argparse does: 2 on nonsense, 0 on --help and --version.
+
+    The --sim flags may stand before `serve`: they belong to the program that a pod is given, what follows is vLLM's.
+    """
+    own, words = _split(argv)
+    parsed, extra = _parser().parse_known_args([*words, *own])
     if parsed.max_model_len < 1 or parsed.block_size < 1 or parsed.sim_chars_per_token < 1:
         _parser().error("--max-model-len, --block-size and --sim-chars-per-token must be at least 1")
     blocks = parsed.num_gpu_blocks_override or parsed.sim_kv_tokens // parsed.block_size
@@ -83,6 +87,14 @@ def parse(argv: Sequence[str]) -> Options:
         cache_config=_cache_config(parsed),
         ignored=tuple(_flags(extra)),
     )
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(what stands before `serve`, `serve` and the rest), where the former are --sim flags."""
+    if argv and argv[0].startswith("--sim-") and "serve" in argv:
+        at = list(argv).index("serve")
+        return list(argv[:at]), list(argv[at:])
+    return [], list(argv)
 
 
 def _parser() -> argparse.ArgumentParser:
