@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bootstrap.host import cuda_version, parse_query
@@ -40,6 +40,7 @@ def test_what_the_driver_does_not_say_is_none_and_a_lost_gpu_is_an_error() -> No
     assert (host.driver, host.cuda) == ("580.1", None)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_host(text: str) -> None:
     host = parse_query(text, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bootstrap.logline import RAW_LIMIT, TEXT_LIMIT, WITHHELD_LONG, Splitter, clean, is_noise, read
@@ -54,11 +54,13 @@ def test_a_line_that_is_cut_loses_its_last_word_whole() -> None:
     assert len(read("y" * RAW_LIMIT)[1]) == TEXT_LIMIT
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_nothing_that_drives_a_terminal_is_left(raw: str) -> None:
     assert clean(raw).isprintable()
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=8)), st.data())
 def test_lines_are_the_same_however_the_pipe_is_cut(lines: list[str], data: st.DataObject) -> None:
     whole = "\n".join(lines).encode()

@@ -177,6 +177,7 @@ def test_an_answer_in_between_keeps_the_engine_from_being_given_up() -> None:
         assert service.phase == "serving"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10_000))
 def test_backoff_grows_to_its_ceiling(failures: int) -> None:
     assert 0.0 <= backoff_s(failures) <= backoff_s(failures + 1) <= 30.0
@@ -253,7 +254,7 @@ scripts = st.lists(st.tuples(st.sampled_from(CHOICES), st.integers(0, 120)), max
 policies = st.sampled_from([BRIDGE, ENGINE, replace(BRIDGE, max_deaths=3), replace(ENGINE, failed_probes=1)])
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(policies, scripts)
 def test_whatever_happens_one_process_at_most_no_spawn_after_a_stop_and_ticks_lead_to_stopped(
     policy: Policy, script: list[tuple[str, int]]
@@ -271,6 +272,7 @@ def test_whatever_happens_one_process_at_most_no_spawn_after_a_stop_and_ticks_le
     assert (world.service.phase, world.living, world.spawns) == ("stopped", set(), 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 9.9), min_size=2, max_size=40), st.booleans())
 def test_backoff_never_shrinks_while_no_run_is_good(lives: list[float], answers: bool) -> None:
     service, _ = play(Service("bridge", BRIDGE), (0.0, StartRequested()))

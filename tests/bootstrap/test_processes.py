@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bootstrap.processes import Children, Process, describe, kill, living, parse_stat, with_descendants
@@ -30,6 +30,7 @@ def test_describe(status: int, words: str) -> None:
     assert describe(status) == words
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30))
 def test_descendants_of_any_table_even_one_that_runs_in_circles(parents: list[int]) -> None:
     table = [Process(pid, "S", parent, pid, pid) for pid, parent in enumerate(parents, start=1)]

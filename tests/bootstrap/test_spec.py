@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bootstrap.spec import PodSpec, SpecError, not_in_force, parse
@@ -158,6 +158,7 @@ def complaint(text: str) -> SpecError | None:
     return None
 
 
+@settings(deadline=None)
 @given(st.one_of(st.lists(words, max_size=30).map(" ".join), st.text(max_size=200)))
 def test_any_text_is_read_or_refused_by_a_spec_error(text: str) -> None:
     error = complaint(MINIMAL + text)
@@ -173,6 +174,7 @@ literals = st.recursive(
 WRITTEN = sorted(where for where in written() if where[0] and where[0] != "models.<key>")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(WRITTEN), literals)
 def test_any_value_of_any_key_is_taken_or_refused_by_its_name(where: tuple[str, str], literal: str) -> None:
     section, key = where
