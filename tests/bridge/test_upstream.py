@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.errors import BootstrapUnreachable, EngineBroken, EngineUnreachable, OutputTooLong
+from bridge.upstream import Upstream
+from tests.bridge.chunks import text_answer
+from tests.bridge.running import METRICS, Call, config, engine, well
+
+pytestmark = pytest.mark.process
+
+REQUEST = {"model": "m", "messages": [], "max_tokens": 32000}
+
+
+async def mute(call: Call) -> None:
+    await call.left()
+
+
+async def unused(call: Call) -> None:
+    raise AssertionError(call.path)
+
+
+def below(path: str | None) -> Upstream:
+    """With no engine, and the supervisor at `path`."""
+    return Upstream(config("http://127.0.0.1:1", bootstrap_socket=path))
+
+
+@asynccontextmanager
+async def supervisor(answer: Callable[[dict[str, Any]], Awaitable[bytes]]) -> AsyncIterator[tuple[str, list[Any]]]:
+    """A unix socket that answers each line; yields its path and the commands it got."""
+    got: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            command = json.loads(await reader.readline())
+            got.append(command)
+            writer.write(await answer(command))
+        finally:
+            writer.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "b.sock")
+        server = await asyncio.start_unix_server(serve, path)
+        try:
+            yield path, got
+        finally:
+            server.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens=32000 cannot be greater than max_model_len=8192. Please request fewer output tokens.",
+        "This model's maximum context length is 8192 tokens. However, you requested 32000 output tokens and your prompt"
+        " contains at least 50 input tokens",
+    ],
+)
+async def test_when_only_max_tokens_overflows_the_engine_is_asked_for_what_is_left(message: str) -> None:
+    async def small(call: Call) -> None:
+        if "max_tokens" in call.body:
+            await call.answer(400, {"error": {"message": message, "code": 400}})
+        else:
+            await call.stream(text_answer("x"))
+
+    async with engine(small) as one, Upstream(config(one.url)) as upstream:
+        stream = await upstream.chat(REQUEST)
+        assert stream.status == 200
+        await stream.aclose()
+        assert len(one.calls) == 2
+
+
+async def test_it_is_asked_again_once_only() -> None:
+    async def never(call: Call) -> None:
+        await call.answer(400, {"error": {"message": "max_tokens=1 cannot be greater than max_model_len=0"}})
+
+    async with engine(never) as one, Upstream(config(one.url)) as upstream:
+        with pytest.raises(OutputTooLong):
+            await upstream.chat(REQUEST)
+        assert len(one.calls) == 2
+
+
+async def test_nobody_listens() -> None:
+    async with engine(unused) as one:
+        url = one.url
+    async with Upstream(config(url)) as upstream:
+        with pytest.raises(EngineUnreachable):
+            await upstream.chat(REQUEST)
+        probe = await upstream.probe()
+        assert (probe.reachable, probe.metrics, probe.models) == (False, None, ())
+        assert probe.error
+
+
+async def test_a_probe_of_a_healthy_engine_asks_for_its_names_once_per_process() -> None:
+    started = ["100"]
+
+    async def look(call: Call) -> None:
+        if call.path == "/metrics":
+            await call.answer(200, METRICS.replace(" 100", f" {started[0]}"))
+        else:
+            await well(call)
+
+    async with engine(unused, look) as one, Upstream(config(one.url)) as upstream:
+        for _ in range(3):
+            probe = await upstream.probe()
+        assert (probe.reachable, probe.error, probe.version) == (True, None, "0.33.0")
+        assert (probe.models, probe.max_model_len) == (("m", "alias"), 8192)
+        assert probe.metrics is not None
+        assert "vllm:num_requests_running 1" in probe.metrics
+        assert [call.path for call in one.looks].count("/version") == 1
+        started[0] = "200"
+        await upstream.probe()
+        assert [call.path for call in one.looks].count("/version") == 2
+
+
+async def test_a_probe_of_a_frozen_engine_is_bounded() -> None:
+    async with engine(unused, mute) as one, Upstream(config(one.url)) as upstream:
+        async with asyncio.timeout(2.0):
+            probe = await upstream.probe()
+        assert not probe.reachable
+        assert probe.error == "no answer within 0.8 s"
+        assert 0.7 < probe.elapsed_s < 1.5
+        await asyncio.wait_for(one.looks[0].gone.wait(), 1.0)
+
+
+async def test_an_engine_without_names_is_still_reachable() -> None:
+    async def bare(call: Call) -> None:
+        await call.answer(*((200, METRICS) if call.path == "/metrics" else (404, {"detail": "Not Found"})))
+
+    async with engine(unused, bare) as one, Upstream(config(one.url)) as upstream:
+        probe = await upstream.probe()
+        assert (probe.reachable, probe.version, probe.models) == (True, None, ())
+
+
+async def test_tokens_are_counted() -> None:
+    async def counts(call: Call) -> None:
+        assert call.path == "/tokenize"
+        await call.answer(200, {"count": 304, "max_model_len": 8192, "tokens": [1] * 304})
+
+    async with engine(counts) as one, Upstream(config(one.url)) as upstream:
+        assert await upstream.count({"model": "m"}) == 304
+        one.script = lambda call: call.answer(200, {"nothing": 1})
+        with pytest.raises(EngineBroken):
+            await upstream.count({"model": "m"})
+
+
+async def test_turns_keep_no_connection_and_an_aclose_is_idempotent() -> None:
+    async with engine(lambda call: call.stream(text_answer("x"))) as one, Upstream(config(one.url)) as upstream:
+        stream = await upstream.chat(REQUEST)
+        assert b"[DONE]" in await stream.rest()
+        await stream.aclose()
+        await stream.aclose()
+        assert upstream.idle == 0
+
+
+async def test_the_supervisor_is_asked_one_line_at_a_time() -> None:
+    async def answer(command: dict[str, Any]) -> bytes:
+        return json.dumps({"ok": True, "status": {"log": ["x" * 200_000]}}).encode() + b"\n"
+
+    async with (
+        supervisor(answer) as (path, got),
+        below(path) as upstream,
+    ):
+        status = await upstream.bootstrap({"cmd": "status", "log_after": 7})
+        assert len(status["status"]["log"][0]) == 200_000
+        assert got == [{"cmd": "status", "log_after": 7}]
+
+
+@pytest.mark.parametrize("line", [b"", b"nonsense\n", b"[]\n", b'{"ok":false,"error":"no"}\n', b"cut"])
+async def test_a_supervisor_that_answers_badly_is_a_state(line: bytes) -> None:
+    async def answer(command: dict[str, Any]) -> bytes:
+        return line
+
+    async with (
+        supervisor(answer) as (path, _),
+        below(path) as upstream,
+    ):
+        with pytest.raises(BootstrapUnreachable):
+            await upstream.bootstrap({"cmd": "status"})
+
+
+async def test_a_supervisor_that_is_away_or_frozen_is_a_state() -> None:
+    released = asyncio.Event()
+
+    async def never(command: dict[str, Any]) -> bytes:
+        await released.wait()
+        return b""
+
+    async with (
+        supervisor(never) as (path, _),
+        below(path) as upstream,
+    ):
+        async with asyncio.timeout(1.5):
+            with pytest.raises(BootstrapUnreachable, match=r"0\.5 s"):
+                await upstream.bootstrap({"cmd": "status"})
+        released.set()
+        await asyncio.sleep(0)
+    async with below("/nonexistent/b.sock") as upstream:
+        with pytest.raises(BootstrapUnreachable):
+            await upstream.bootstrap({"cmd": "status"})
+    async with below(None) as upstream:
+        with pytest.raises(BootstrapUnreachable):
+            await upstream.bootstrap({"cmd": "status"})
