@@ -57,12 +57,13 @@ class Service:
         self._ledger = Ledger(config.max_streams)
         self._upstream = Upstream(config)
         self._exchanges: set[Exchange] = set()
+        self.draining = False
         self._started = time.monotonic()
         self._started_at = time.time()
 
     def app(self) -> FastAPI:
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=self._lifespan)
-        app.add_middleware(Gate, config=self._config, ledger=self._ledger)
+        app.add_middleware(Gate, config=self._config, ledger=self._ledger, draining=lambda: self.draining)
         app.add_exception_handler(BridgeError, self._on_bridge_error)
         app.add_exception_handler(HTTPException, self._on_http_error)
         app.add_exception_handler(ClientDisconnect, self._on_client_gone)

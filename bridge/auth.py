@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import uuid
+from collections.abc import Callable
 from typing import Any, Literal
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,10 +22,12 @@ _OPERATOR = "/pod/"
 
 
 class Gate:
-    """The client's token may chat, the operator's may do everything."""
+    """The client's token may chat, the operator's may do everything. While draining, no client is told to come back on
+    the same connection."""
 
-    def __init__(self, app: ASGIApp, config: Config, ledger: Ledger) -> None:
+    def __init__(self, app: ASGIApp, config: Config, ledger: Ledger, draining: Callable[[], bool]) -> None:
         self._app = app
+        self._draining = draining
         self._client = config.client_token.encode()
         self._operator = config.operator_token.encode()
         self._ledger = ledger
@@ -39,6 +42,8 @@ class Gate:
         async def identified(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), (b"request-id", request_id.encode())]
+                if self._draining():
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         if (refusal := self._refusal(scope)) is not None:

@@ -47,7 +47,7 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self._end("told to end now")
             return
-        self.should_exit = True
+        self.should_exit = self._service.draining = True
         log.info("draining: no new connections, streams in flight go on for %.0f s at most", self._drain_s)
         asyncio.get_running_loop().call_later(self._drain_s, self._end, "the drain limit has passed")
 

@@ -28,7 +28,9 @@ async def ask(path: str, *headers: tuple[bytes, bytes]) -> tuple[int, dict[bytes
         sent.append(message)
 
     ledger = Ledger(1)
-    await Gate(application, CONFIG, ledger)({"type": "http", "path": path, "headers": list(headers)}, receive, send)
+    await Gate(application, CONFIG, ledger, lambda: path == "/draining")(
+        {"type": "http", "path": path, "headers": list(headers)}, receive, send
+    )
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"], ledger
 
 
@@ -47,6 +49,7 @@ async def ask(path: str, *headers: tuple[bytes, bytes]) -> tuple[int, dict[bytes
         ("/pod/report", (b"x-api-key", b"cli-tok"), 403),
         ("/pod/report", (b"x-api-key", b"op-tok"), 200),
         ("/healthz", (b"cookie", b"x"), 200),
+        ("/draining", (b"x-api-key", b"cli-tok"), 200),
         ("/healthz/", (b"cookie", b"x"), 401),
     ],
 )
@@ -54,6 +57,7 @@ async def test_who_may_ask_what(path: str, header: tuple[bytes, bytes], status: 
     got, headers, body, ledger = await ask(path, header)
     assert got == status
     assert headers[b"request-id"].startswith(b"req_")
+    assert (b"connection" in headers) == (path == "/draining")
     assert ledger.counts.unauthorized == (status != 200)
     if status == 200:
         assert body == headers[b"request-id"]
