@@ -114,12 +114,9 @@ def watch(screen: OpenScreen | None, pod: str | None, theme: str | None) -> None
     from control.local.provider import LocalProvider
     from control.observe.session import PodSession
 
+    pod_id = run_async(choose(pod))
     need_terminal("watch", "passerelle status --json")
-
-    async def session() -> PodSession:
-        return await PodSession.open(LocalProvider(), await choose(pod))
-
-    show(screen, run_async(session()), theme)
+    show(screen, run_async(PodSession.open(LocalProvider(), pod_id)), theme)
 
 
 def need_terminal(verb: str, instead: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from control.cli import OpenScreen, echo_json, need_terminal, show
 from control.cli_pod import engine_options
 from control.demo import Work, headless, with_agents
 from control.local.provider import LocalProvider, Options
+from control.observe.snapshot import EXIT_CODES
 from control.text import status_lines
 
 
@@ -46,6 +48,8 @@ def demo(
 ) -> None:
     """Six agents at work on an embedded pod, on this machine, with nothing rented.
 
+    Exit code of --headless: 0 when the pod worked, agents that wait for capacity included; 2 or 3 when it did not.
+
     \b
     Examples:
       passerelle demo
@@ -61,6 +65,8 @@ def demo(
             echo_json(replace(snap, log=snap.log[-10:], history=()))
         else:
             click.echo("\n".join(status_lines(snap)))
+        if EXIT_CODES[snap.verdict] > 1:
+            sys.exit(EXIT_CODES[snap.verdict])
         return
     need_terminal("demo", "passerelle demo --headless --json")
     click.echo("starting an embedded pod …", err=True)

@@ -59,7 +59,18 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"anthropic", "fastapi", "starlette", "uvicorn", "runpod", "huggingface_hub", "asyncssh", "torch", "pydantic"}
+HEAVY = {
+    "anthropic",
+    "httpx2",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "runpod",
+    "huggingface_hub",
+    "asyncssh",
+    "torch",
+    "pydantic",
+}
 
 
 @pytest.mark.process
@@ -68,7 +79,7 @@ HEAVY = {"anthropic", "fastapi", "starlette", "uvicorn", "runpod", "huggingface_
     [
         ("console.app", HEAVY | {"httpx", "prometheus_client", "click"}),
         ("control.cli", HEAVY | {"textual", "httpx", "prometheus_client"}),
-        ("control.observe.session", HEAVY | {"textual", "click"}),
+        ("control.observe.session", HEAVY | {"textual"}),
         ("bridge.__main__", {"textual", "click", "psutil", "anthropic", "platformdirs", "rich"}),
         ("bootstrap.__main__", HEAVY | {"httpx", "textual", "click", "psutil", "msgspec", "prometheus_client"}),
     ],

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anthropic
+from httpx2 import TransportError
 
 from control.bench.conversation import TOOLS, Conversation, Sizes
 
@@ -76,9 +77,10 @@ async def _agent(client: anthropic.AsyncAnthropic, load: Load, number: int, repo
     done, gone_since = 0, None
     while load.turns is None or done < load.turns:
         began = time.monotonic()
+        # A connection that breaks inside a stream is raised as the transport's own error, not wrapped by the client.
         try:
             content, turn = await _turn(client, load, talk, headers, began)
-        except anthropic.APIError as error:
+        except (anthropic.APIError, TransportError) as error:
             report(Turn(number, False, time.monotonic() - began, None, 0, 0, 0, _words(error)))
             gone_since = gone_since or began
             if time.monotonic() - gone_since > load.patience_s:
@@ -133,7 +135,7 @@ def _as_input(block: dict[str, Any]) -> dict[str, Any]:
     return {key: block[key] for key in keys.get(block["type"], tuple(block)) if key in block}
 
 
-def _words(error: anthropic.APIError) -> str:
+def _words(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 

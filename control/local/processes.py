@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import psutil
 
 from control.local.store import ProcessMark
+
+
+def spawn(argv: list[str], env: Mapping[str, str], out: Path) -> ProcessMark:
+    """Start a process that outlives this one: a session of its own, no input, stdout and stderr into `out`.
+
+    posix_spawn rather than subprocess, whose Popen objects complain when they are dropped before their process ends.
+    Raises OSError.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    actions = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.fspath(out), flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    )
+    pid = os.posix_spawn(argv[0], argv, dict(env), file_actions=actions, setsid=True)
+    return mark(pid) or ProcessMark(pid, 0.0)
+
+
+def exit_code(process: ProcessMark) -> int | None:
+    """Of a child of this process, once it has ended (negative: the signal); None while it runs or is not our child."""
+    try:
+        pid, status = os.waitpid(process.pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return os.waitstatus_to_exitcode(status) if pid else None
 
 
 def mark(pid: int) -> ProcessMark | None:
@@ -19,7 +46,9 @@ def mark(pid: int) -> ProcessMark | None:
 
 
 def alive(process: ProcessMark | None) -> bool:
-    """The very process that was marked still runs; a zombie does not."""
+    """The very process that was marked still runs; a zombie does not, and is put away if it is ours."""
+    if process is not None:
+        exit_code(process)
     found = _find(process)
     try:
         return found is not None and found.status() != psutil.STATUS_ZOMBIE

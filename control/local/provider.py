@@ -6,7 +6,6 @@ import asyncio
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 import bootstrap.spec
 from control.errors import NoSuchPod, PasserelleError, PortInUse, Refused, Unreachable
 from control.local import processes
-from control.local.store import CREATE, LocalPod, Store, home, write_whole
+from control.local.store import CREATE, LocalPod, ProcessMark, Store, home, write_whole
 from control.models import Pod, PodId, PodState, Price, Tokens
 
 DEFAULT_PRICE = 0.74
@@ -54,7 +53,6 @@ class LocalProvider:
 
     def __init__(self, root: Path | None = None) -> None:
         self._store = Store(root or home())
-        self._spawned: dict[str, subprocess.Popen[bytes]] = {}
 
     async def create(self, options: Options) -> Pod:
         """A new pod, up and answering. On any failure nothing of it is left."""
@@ -78,9 +76,6 @@ class LocalProvider:
 
     async def get(self, pod_id: PodId) -> Pod:
         pod = self._store.load(pod_id)
-        child = self._spawned.get(pod_id)
-        if child is not None:
-            child.poll()
         state = self._state(pod)
         if state is PodState.EXITED and pod.ended_at is None and pod.started_at is not None:
             ended = time.time() if pod.stop_asked_at is not None else self._last_sign(pod)
@@ -97,17 +92,10 @@ class LocalProvider:
                 f"port {pod.port} on 127.0.0.1 is in use by another program",
                 "choose another with --port, or leave --port out to get a free one",
             )
-        child = self._spawn(pod)
-        self._spawned[pod_id] = child
-        pod = self._store.update(
-            pod,
-            started_at=time.time(),
-            ended_at=None,
-            stop_asked_at=None,
-            family=(),
-            supervisor=processes.mark(child.pid),
-        )
-        await self._wait_up(pod, child)
+        supervisor = self._spawn(pod)
+        started = {"started_at": time.time(), "ended_at": None, "stop_asked_at": None, "family": ()}
+        pod = self._store.update(pod, supervisor=supervisor, **started)
+        await self._wait_up(pod, supervisor)
         return await self.get(pod_id)
 
     async def stop(self, pod_id: PodId) -> None:
@@ -148,7 +136,7 @@ class LocalProvider:
         """The folder of the pod's log files."""
         return self._store.state(pod_id) / "logs"
 
-    def _spawn(self, pod: LocalPod) -> subprocess.Popen[bytes]:
+    def _spawn(self, pod: LocalPod) -> ProcessMark:
         pod_id = PodId(pod.id)
         state = self._store.state(pod_id)
         state.mkdir(parents=True, exist_ok=True)
@@ -161,17 +149,15 @@ class LocalProvider:
             "PASSERELLE_OPERATOR_TOKEN": tokens.operator,
             "PYTHONSAFEPATH": "1",
         }
-        with (state / "bootstrap.out").open("wb") as out:
-            return subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True
-            )
+        return processes.spawn(argv, env, state / "bootstrap.out")
 
-    async def _wait_up(self, pod: LocalPod, child: subprocess.Popen[bytes]) -> None:
+    async def _wait_up(self, pod: LocalPod, supervisor: ProcessMark) -> None:
         until = time.monotonic() + UP_WITHIN_S
         while not await _answers(pod.port):
-            if child.poll() is not None:
+            code = processes.exit_code(supervisor)
+            if code is not None:
                 said = _tail(self._store.state(PodId(pod.id)) / "bootstrap.out")
-                raise Refused(f"the pod's supervisor ended with exit code {child.returncode}: {said}")
+                raise Refused(f"the pod's supervisor ended with exit code {code}: {said}")
             if time.monotonic() > until:
                 raise Unreachable(
                     f"the bridge of {pod.id} has not answered on port {pod.port} within {UP_WITHIN_S:.0f} s",

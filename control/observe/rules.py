@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from control.models import PodState
+from control.observe import waits
+from control.observe.case import Case
 from control.observe.snapshot import Finding, Severity, Snapshot
 from control.observe.state import State
 
@@ -18,52 +20,6 @@ STARTING_S = 45.0
 
 FROZEN_S = 60.0
 LIVELOCK_S = 30.0
-KV_FULL = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What a rule looks at."""
-
-    snap: Snapshot
-    state: State
-    now: float
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the engine was last seen to compute anything."""
-        return 0.0 if self.state.progress_at is None else self.now - self.state.progress_at
-
-    @property
-    def lost_s(self) -> float:
-        return 0.0 if self.state.lost_since is None else self.now - self.state.lost_since
-
-    @property
-    def waiting(self) -> int:
-        waiting = self.snap.engine.waiting
-        return (waiting.capacity or 0) + (waiting.deferred or 0)
-
-    @property
-    def prefilling(self) -> int:
-        return sum(1 for agent in self.snap.agents if agent.phase == "prefill")
-
-    @property
-    def kv_free(self) -> float | None:
-        """Tokens of the KV cache that no running request holds."""
-        engine = self.snap.engine
-        if engine.kv_usage is None or engine.kv_tokens is None:
-            return None
-        return engine.kv_tokens * (1 - engine.kv_usage)
-
-    @property
-    def next_prompt(self) -> int | None:
-        """Tokens of the smallest prompt that waits, as far as its agent's last one tells; else of the usual one."""
-        waiting = [a.last_input_tokens for a in self.snap.agents if a.phase == "waiting"]
-        known = [tokens for tokens in waiting if tokens]
-        if known:
-            return min(known)
-        others = sorted(a.input_tokens for a in self.snap.agents if a.input_tokens)
-        return others[len(others) // 2] if others else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,50 +84,6 @@ def _last_exit(case: Case) -> str:
 def _starting(case: Case) -> str:
     status = case.state.seen.status if case.state.seen else None
     return f"For {status.engine.since_s:.0f} s; requests are answered when it serves." if status else "Not yet up."
-
-
-def _who_waits(case: Case) -> str:
-    total = (case.snap.engine.running or 0) + case.waiting
-    return f"{case.snap.engine.waiting.capacity} of {total} requests wait"
-
-
-def _kv(case: Case) -> str:
-    engine = case.snap.engine
-    need = "" if case.next_prompt is None else f"; the next needs about {case.next_prompt / 1000:.0f} k tokens"
-    free = "" if case.kv_free is None else f", {case.kv_free / 1000:.0f} k are free (KV {engine.kv_usage or 0:.0%})"
-    return f"{_who_waits(case)}{need}{free}."
-
-
-def _capacity_by_kv(case: Case) -> bool:
-    """vLLM says "capacity" for three limits; it is the KV cache when the next prompt does not fit in it.
-
-    Where its size is not known: when nothing prefills and a sequence is left, only the cache can be in the way.
-    """
-    engine = case.snap.engine
-    if not engine.waiting.capacity or _capacity_by_sequences(case):
-        return False
-    if (engine.kv_usage or 0.0) >= KV_FULL:
-        return True
-    if case.next_prompt is not None and case.kv_free is not None and case.kv_free < case.next_prompt:
-        return True
-    return case.prefilling == 0
-
-
-def _capacity_by_sequences(case: Case) -> bool:
-    engine = case.snap.engine
-    most = engine.max_num_seqs
-    return bool(engine.waiting.capacity) and most is not None and (engine.running or 0) >= most
-
-
-def _capacity_by_prefill(case: Case) -> bool:
-    waits = bool(case.snap.engine.waiting.capacity)
-    return waits and not _capacity_by_kv(case) and not _capacity_by_sequences(case)
-
-
-def _prefill(case: Case) -> str:
-    rate = case.snap.engine.prefill_tok_s
-    speed = "" if rate is None else f" at {rate:.0f} tok/s computed"
-    return f"{_who_waits(case)} behind {case.prefilling} that the engine reads{speed}."
 
 
 def _frozen(case: Case) -> bool:
@@ -280,8 +192,8 @@ RULES: tuple[Rule, ...] = (
         "kv-capacity",
         "warning",
         "WAITING FOR KV CAPACITY",
-        _capacity_by_kv,
-        _kv,
+        waits.by_kv,
+        waits.kv_detail,
         "fewer agents, or a smaller context in pod.toml",
         hold_s=1.5,
     ),
@@ -289,8 +201,8 @@ RULES: tuple[Rule, ...] = (
         "sequence-cap",
         "warning",
         "WAITING FOR A SEQUENCE",
-        _capacity_by_sequences,
-        lambda c: f"{_who_waits(c)}; {c.snap.engine.running} run, and serve.concurrency allows no more.",
+        waits.by_sequences,
+        lambda c: f"{waits.who_waits(c)}; {c.snap.engine.running} run, and serve.concurrency allows no more.",
         "raise serve.concurrency in pod.toml",
         hold_s=1.5,
     ),
@@ -298,8 +210,8 @@ RULES: tuple[Rule, ...] = (
         "prefill-queue",
         "info",
         "WAITING BEHIND A PREFILL",
-        _capacity_by_prefill,
-        _prefill,
+        waits.by_prefill,
+        waits.prefill_detail,
         "it passes when the prompts are read; if it is always so, look at the cache hit rate",
         hold_s=5.0,
     ),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +35,21 @@ def test_alive_until_it_is_ended_and_a_zombie_is_dead() -> None:
     assert not processes.alive(marked)
     processes.terminate(marked)
     processes.kill([marked])
+
+
+@pytest.mark.process
+def test_a_spawned_process_has_its_output_in_a_file_and_its_exit_code_once(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.environ['WORD']); sys.stdout.flush(); sys.stderr.write('bad'); sys.exit(3)"
+    spawned = processes.spawn([sys.executable, "-c", code], os.environ | {"WORD": "hello"}, tmp_path / "out")
+    deadline = time.monotonic() + 20
+    while (ended := processes.exit_code(spawned)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert ended == 3
+    assert (tmp_path / "out").read_text() == "hello\nbad"
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o600
+    assert not processes.alive(spawned)
+    assert processes.exit_code(spawned) is None
 
 
 def test_what_was_never_marked_is_not_alive() -> None:
