@@ -25,7 +25,6 @@ from bridge.config import VERSION, Config
 from bridge.encode import MessageEncoder, StreamEncoder
 from bridge.errors import (
     AtCapacity,
-    BootstrapUnreachable,
     BridgeError,
     Draining,
     Internal,
@@ -38,12 +37,15 @@ from bridge.exchange import Exchange, unless_gone
 from bridge.ledger import Entry, Ledger
 from bridge.names import Names
 from bridge.report import PodReport
+from bridge.supervisor import Supervisor
 from bridge.turn import Turn
 from bridge.upstream import Stream, Upstream
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of a request. A million tokens of text are about 4 MB; images are what makes a body large."""
 RESTART_S = 5.0
+NO_LOG = 2**53
+"""A `log_after` beyond any line."""
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -56,6 +58,7 @@ class Service:
         self._names = Names(config.model_names, config.unknown_model)
         self._ledger = Ledger(config.max_streams)
         self._upstream = Upstream(config)
+        self._supervisor = Supervisor(config.bootstrap_socket)
         self._exchanges: set[Exchange] = set()
         self.draining = False
         self._started = time.monotonic()
@@ -127,7 +130,7 @@ class Service:
         """The engine's families when it answers, then ours."""
         async with asyncio.TaskGroup() as group:
             engine = group.create_task(self._engine_metrics())
-            status = group.create_task(self._status(None))
+            status = group.create_task(self._supervisor.status(NO_LOG))
         supervised = status.result()[0] or {}
         self._ledger.settle()
         ours = metrics.ours(
@@ -144,7 +147,7 @@ class Service:
             raise InvalidRequest("log_after: Input should be a whole number")
         async with asyncio.TaskGroup() as group:
             engine = group.create_task(self._upstream.probe())
-            status = group.create_task(self._status(int(asked)))
+            status = group.create_task(self._supervisor.status(int(asked)))
         bootstrap, bootstrap_error = status.result()
         now = time.monotonic()
         report = PodReport(
@@ -166,7 +169,7 @@ class Service:
         service = request.parse(await _body(http)).get("service")
         if service not in ("bridge", "engine"):
             raise InvalidRequest("service: Input should be 'bridge' or 'engine'")
-        return _json(await self._upstream.bootstrap({"cmd": "restart", "service": service}, RESTART_S))
+        return _json(await self._supervisor.ask({"cmd": "restart", "service": service}, RESTART_S))
 
     def _exchange(self, entry: Entry, open_upstream: Callable[[], Coroutine[Any, Any, Stream]]) -> Response:
         """Raises AtCapacity."""
@@ -181,16 +184,6 @@ class Service:
         except BridgeError:
             return ""
         return text if text.endswith("\n") or not text else text + "\n"
-
-    async def _status(self, log_after: int | None) -> tuple[dict[str, Any] | None, str | None]:
-        """The supervisor's status, or why there is none."""
-        command = {"cmd": "status", "log_after": 2**53 if log_after is None else log_after}
-        try:
-            answer = await self._upstream.bootstrap(command)
-        except BootstrapUnreachable as error:
-            return None, error.message
-        status = answer.get("status")
-        return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
 
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:

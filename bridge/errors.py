@@ -7,7 +7,7 @@ BridgeError
  ├─ EngineFault   the engine cannot, or answered nonsense
  │   └─ EngineUnreachable 529   EngineBusy 529   EngineTimeout 504   EngineBroken 500
  └─ BridgeFault   ours
-     └─ AtCapacity 529   Draining 529   Internal 500   BootstrapUnreachable 503
+     └─ AtCapacity 529   Draining 529   Internal 500   SupervisorUnreachable 503
 
 Statuses and types are Anthropic's: https://docs.anthropic.com/en/api/errors
 """
@@ -137,7 +137,7 @@ class Internal(BridgeFault):
     """A bug of ours: the log has it."""
 
 
-class BootstrapUnreachable(BridgeFault):
+class SupervisorUnreachable(BridgeFault):
     status = 503
     retry_after = 2
 

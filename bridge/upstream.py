@@ -1,4 +1,4 @@
-"""The only file that opens connections: to the engine over HTTP, to the supervisor over its unix socket."""
+"""The only file that speaks HTTP: streams of the engine, one connection per turn, and looks at how it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import msgspec
 
 from bridge.config import Config
 from bridge.errors import (
-    BootstrapUnreachable,
     BridgeError,
     EngineBroken,
     EngineTimeout,
@@ -30,14 +29,11 @@ from bridge.report import EngineProbe
 log = logging.getLogger("bridge")
 
 PROBE_S = 0.8
-BOOTSTRAP_S = 0.5
 METRICS_S = 2.0
 TOKENIZE_S = 60.0
 CLOSE_S = 2.0
 MAX_BODY = 64 * 1024 * 1024
 MAX_ERROR_BODY = 1024 * 1024
-MAX_STATUS_LINE = 16 * 1024 * 1024
-"""Bytes of one answer of the supervisor: 500 log lines fit many times."""
 
 _HEADERS = {"accept-encoding": "identity", "user-agent": "passerelle-bridge"}
 _JSON = {"content-type": "application/json"}
@@ -122,7 +118,7 @@ class Stream:
 
 
 class Upstream:
-    """The engine and the supervisor. An async context manager; nothing outlives it.
+    """The engine. An async context manager; nothing outlives it.
 
     Turns never reuse a connection: on loopback a new one costs a fraction of a millisecond, and a kept one that the
     engine closes meanwhile fails a POST that must not be repeated blindly. max_connections=None because the ledger
@@ -130,7 +126,6 @@ class Upstream:
     """
 
     def __init__(self, config: Config) -> None:
-        self._bootstrap_path = config.bootstrap_socket
         self._closers = asyncio.TaskGroup()
         tls = config.engine_url.startswith("https:")
         self._turns = httpx.AsyncClient(
@@ -246,23 +241,6 @@ class Upstream:
             metrics=None if text is None else for_report(text),
         )
 
-    async def bootstrap(self, command: Mapping[str, Any], within_s: float = BOOTSTRAP_S) -> dict[str, Any]:
-        """One command to the supervisor and its answer. Raises BootstrapUnreachable."""
-        if self._bootstrap_path is None:
-            raise BootstrapUnreachable("this bridge runs without a supervisor")
-        try:
-            async with asyncio.timeout(within_s):
-                line = await self._ask(self._bootstrap_path, msgspec.json.encode(command) + b"\n")
-            answer = msgspec.json.decode(line)
-        except TimeoutError as cause:
-            raise BootstrapUnreachable(f"the supervisor did not answer within {within_s} s") from cause
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError) as cause:
-            raise BootstrapUnreachable(f"the supervisor's socket: {_why(cause)}") from cause
-        if not isinstance(answer, dict) or not answer.get("ok"):
-            why = answer.get("error") if isinstance(answer, dict) else None
-            raise BootstrapUnreachable(f"the supervisor refused: {why or 'no reason given'}")
-        return answer
-
     async def _accepted(self, path: str, request: Mapping[str, Any]) -> Stream:
         stream = await self.relay(path, msgspec.json.encode(request))
         if stream.status == 200:
@@ -304,13 +282,3 @@ class Upstream:
             return msgspec.json.decode((await self._get(path)).content, type=type(default))
         except (BridgeError, msgspec.DecodeError):
             return default
-
-    @staticmethod
-    async def _ask(path: str, line: bytes) -> bytes:
-        reader, writer = await asyncio.open_unix_connection(path, limit=MAX_STATUS_LINE)
-        try:
-            writer.write(line)
-            await writer.drain()
-            return await reader.readuntil(b"\n")
-        finally:
-            writer.close()

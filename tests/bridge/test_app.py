@@ -12,7 +12,8 @@ import pytest
 from bridge.report import PodReport
 from tests.bridge.chunks import DATA, DONE, chunk, recorded, text_answer, tool, usage, usage_chunk
 from tests.bridge.running import ASK, CLIENT, METRICS, OPERATOR, Bridge, Call, bridge, engine, until
-from tests.bridge.test_upstream import mute, supervisor, unused
+from tests.bridge.test_supervisor import supervisor
+from tests.bridge.test_upstream import mute, unused
 
 pytestmark = pytest.mark.process
 

@@ -1,16 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bridge.errors import BootstrapUnreachable, EngineBroken, EngineUnreachable, OutputTooLong
+from bridge.errors import EngineBroken, EngineUnreachable, OutputTooLong
 from bridge.upstream import Upstream
 from tests.bridge.chunks import text_answer
 from tests.bridge.running import METRICS, Call, config, engine, well
@@ -26,33 +20,6 @@ async def mute(call: Call) -> None:
 
 async def unused(call: Call) -> None:
     raise AssertionError(call.path)
-
-
-def below(path: str | None) -> Upstream:
-    """With no engine, and the supervisor at `path`."""
-    return Upstream(config("http://127.0.0.1:1", bootstrap_socket=path))
-
-
-@asynccontextmanager
-async def supervisor(answer: Callable[[dict[str, Any]], Awaitable[bytes]]) -> AsyncIterator[tuple[str, list[Any]]]:
-    """A unix socket that answers each line; yields its path and the commands it got."""
-    got: list[Any] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            command = json.loads(await reader.readline())
-            got.append(command)
-            writer.write(await answer(command))
-        finally:
-            writer.close()
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "b.sock")
-        server = await asyncio.start_unix_server(serve, path)
-        try:
-            yield path, got
-        finally:
-            server.close()
 
 
 @pytest.mark.parametrize(
@@ -158,53 +125,3 @@ async def test_turns_keep_no_connection_and_an_aclose_is_idempotent() -> None:
         await stream.aclose()
         await stream.aclose()
         assert upstream.idle == 0
-
-
-async def test_the_supervisor_is_asked_one_line_at_a_time() -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return json.dumps({"ok": True, "status": {"log": ["x" * 200_000]}}).encode() + b"\n"
-
-    async with (
-        supervisor(answer) as (path, got),
-        below(path) as upstream,
-    ):
-        status = await upstream.bootstrap({"cmd": "status", "log_after": 7})
-        assert len(status["status"]["log"][0]) == 200_000
-        assert got == [{"cmd": "status", "log_after": 7}]
-
-
-@pytest.mark.parametrize("line", [b"", b"nonsense\n", b"[]\n", b'{"ok":false,"error":"no"}\n', b"cut"])
-async def test_a_supervisor_that_answers_badly_is_a_state(line: bytes) -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return line
-
-    async with (
-        supervisor(answer) as (path, _),
-        below(path) as upstream,
-    ):
-        with pytest.raises(BootstrapUnreachable):
-            await upstream.bootstrap({"cmd": "status"})
-
-
-async def test_a_supervisor_that_is_away_or_frozen_is_a_state() -> None:
-    released = asyncio.Event()
-
-    async def never(command: dict[str, Any]) -> bytes:
-        await released.wait()
-        return b""
-
-    async with (
-        supervisor(never) as (path, _),
-        below(path) as upstream,
-    ):
-        async with asyncio.timeout(1.5):
-            with pytest.raises(BootstrapUnreachable, match=r"0\.5 s"):
-                await upstream.bootstrap({"cmd": "status"})
-        released.set()
-        await asyncio.sleep(0)
-    async with below("/nonexistent/b.sock") as upstream:
-        with pytest.raises(BootstrapUnreachable):
-            await upstream.bootstrap({"cmd": "status"})
-    async with below(None) as upstream:
-        with pytest.raises(BootstrapUnreachable):
-            await upstream.bootstrap({"cmd": "status"})

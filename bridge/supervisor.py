@@ -1,0 +1,58 @@
+"""The only file that speaks to the pod's supervisor: one JSON line there, one back, over its unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bridge.errors import SupervisorUnreachable
+
+ANSWER_S = 0.5
+MAX_LINE = 16 * 1024 * 1024
+"""Bytes of one answer: 500 log lines fit many times."""
+
+
+class Supervisor:
+    """`path` is its socket's; None when this bridge runs without one."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+
+    async def ask(self, command: Mapping[str, Any], within_s: float = ANSWER_S) -> dict[str, Any]:
+        """One command and its answer, which said ok. Raises SupervisorUnreachable for anything else."""
+        if self._path is None:
+            raise SupervisorUnreachable("this bridge runs without a supervisor")
+        try:
+            async with asyncio.timeout(within_s):
+                line = await _exchange(self._path, msgspec.json.encode(command) + b"\n")
+            answer = msgspec.json.decode(line)
+        except TimeoutError as cause:
+            raise SupervisorUnreachable(f"the supervisor did not answer within {within_s} s") from cause
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError) as cause:
+            raise SupervisorUnreachable(f"the supervisor's socket: {cause or type(cause).__name__}") from cause
+        if not isinstance(answer, dict) or not answer.get("ok"):
+            why = answer.get("error") if isinstance(answer, dict) else None
+            raise SupervisorUnreachable(f"the supervisor refused: {why or 'no reason given'}")
+        return answer
+
+    async def status(self, log_after: int) -> tuple[dict[str, Any] | None, str | None]:
+        """Its status, or why there is none."""
+        try:
+            answer = await self.ask({"cmd": "status", "log_after": log_after})
+        except SupervisorUnreachable as error:
+            return None, error.message
+        status = answer.get("status")
+        return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
+
+
+async def _exchange(path: str, line: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE)
+    try:
+        writer.write(line)
+        await writer.drain()
+        return await reader.readuntil(b"\n")
+    finally:
+        writer.close()
