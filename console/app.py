@@ -127,20 +127,20 @@ class PasserelleApp(App[Outcome]):
         else:
             self.restarting = restarting.accepted(self.restarting)
 
-    @on(intents.Stop)
+    @on(intents.StopPod)
     def begin_stop(self) -> None:
         self.turn(machine.StopKey())
 
-    @on(intents.StopNow)
+    @on(intents.StopPodNow)
     def stop_now(self) -> None:
         self.turn(machine.NowKey())
 
-    @on(intents.Keep)
+    @on(intents.KeepPod)
     def keep(self) -> None:
         self.turn(machine.KeepKey())
         self.restarting = restarting.dismiss(self.restarting)
 
-    @on(intents.Start)
+    @on(intents.StartPod)
     def start(self) -> None:
         self.turn(machine.StartKey())
 
@@ -153,14 +153,14 @@ class PasserelleApp(App[Outcome]):
             self.restarting = asked
             self.run_worker(self.ask_bridge(), name="restart bridge")
 
-    @on(intents.Show)
-    def show(self, intent: intents.Show) -> None:
+    @on(intents.OpenScreen)
+    def show(self, intent: intents.OpenScreen) -> None:
         """One screen above the overview at a time."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
         self.push_screen(self._bound(SCREENS_BY_NAME[intent.screen]()))
 
-    @on(intents.Back)
+    @on(intents.CloseScreen)
     def back(self) -> None:
         if len(self.screen_stack) > 1:
             self.pop_screen()
@@ -169,7 +169,7 @@ class PasserelleApp(App[Outcome]):
     def switch_theme(self) -> None:
         self.theme = LIGHT if self.current_theme.dark else DARK
 
-    @on(intents.Leave)
+    @on(intents.CloseConsole)
     def action_leave(self) -> None:
         """A stop that is being sent is sent first: leaving must not cut it."""
         if self.stopping.phase is Phase.SENDING:

@@ -141,4 +141,4 @@ def sparkline(values: Sequence[float | None], top: float, rows: int = 1) -> tupl
 def _level(value: float, top: float, steps: int) -> int:
     if top <= 0 or value <= 0:
         return 1
-    return max(1, min(steps, 1 + round(value / top * (steps - 1))))
+    return 1 + round(min(1.0, value / top) * (steps - 1))

@@ -5,19 +5,19 @@ from __future__ import annotations
 from textual.message import Message
 
 
-class Stop(Message):
+class StopPod(Message):
     """Begin the stop of the pod, or try it again."""
 
 
-class Keep(Message):
+class KeepPod(Message):
     """Take the stop back, or put away a line that was read."""
 
 
-class StopNow(Message):
+class StopPodNow(Message):
     """Do not wait for the end of the countdown."""
 
 
-class Start(Message):
+class StartPod(Message):
     """Start the stopped pod again."""
 
 
@@ -25,11 +25,11 @@ class RestartBridge(Message):
     """A new bridge, without losing a stream."""
 
 
-class Leave(Message):
+class CloseConsole(Message):
     """Close the screen; the pod is left as it is."""
 
 
-class Show(Message):
+class OpenScreen(Message):
     """Put another screen on top: "log", "help" or "findings"."""
 
     def __init__(self, screen: str) -> None:
@@ -37,7 +37,7 @@ class Show(Message):
         self.screen = screen
 
 
-class Back(Message):
+class CloseScreen(Message):
     """Return to the screen below."""
 
 

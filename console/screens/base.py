@@ -20,7 +20,14 @@ from control.observe.snapshot import Snapshot
 
 STOPPABLE = (Phase.READY, Phase.OVERDUE, Phase.STOP_FAILED)
 CAN_START = (Phase.EXITED, Phase.START_FAILED)
-DISMISSIBLE = (Phase.COUNTDOWN, Phase.OVERDUE, Phase.STOP_FAILED, Phase.START_FAILED)
+DISMISSIBLE = (Phase.OVERDUE, Phase.STOP_FAILED, Phase.START_FAILED)
+
+
+ESCAPES: tuple[Binding, ...] = (
+    Binding("escape", "keep", "keep it", priority=True, tooltip="While it counts down: the pod is not stopped."),
+    Binding("escape", "put_away", "put away", priority=True, tooltip="A line that was read goes from the screen."),
+)
+"""A screen that binds escape to something else lists this first: a stop is taken back wherever one is."""
 
 
 class PodScreen(Screen[None]):
@@ -35,9 +42,7 @@ class PodScreen(Screen[None]):
             "until the provider says EXITED. When a stop did not take, s tries again.",
         ),
         Binding("enter", "stop_now", "stop now", priority=True, tooltip="While it counts down: stop at once."),
-        Binding(
-            "escape", "keep", "keep it running", priority=True, tooltip="While it counts down: the pod is not stopped."
-        ),
+        *ESCAPES,
         Binding("r", "start_pod", "start again", tooltip="Start a pod that is stopped."),
         Binding(
             "b",
@@ -47,7 +52,7 @@ class PodScreen(Screen[None]):
         ),
         Binding("l", "show('log')", "log", tooltip="The whole log as this screen has seen it."),
         Binding(
-            "f", "show('findings')", "findings", tooltip="Everything that limits the pod, in full, each with its lever."
+            "f", "show('findings')", "explain", tooltip="Everything that limits the pod, in full, each with its lever."
         ),
         Binding("t", "switch_theme", "light/dark", show=False, tooltip="Light or dark colours."),
         Binding("question_mark", "show('help')", "help", key_display="?", tooltip="This page."),
@@ -84,6 +89,8 @@ class PodScreen(Screen[None]):
             case "stop_now":
                 return phase is Phase.COUNTDOWN
             case "keep":
+                return phase is Phase.COUNTDOWN
+            case "put_away":
                 return phase in DISMISSIBLE or self.restarting.step is Step.FAILED
             case "stop_pod":
                 return phase in STOPPABLE
@@ -95,28 +102,31 @@ class PodScreen(Screen[None]):
                 return True
 
     def action_stop_pod(self) -> None:
-        self.post_message(intents.Stop())
+        self.post_message(intents.StopPod())
 
     def action_stop_now(self) -> None:
-        self.post_message(intents.StopNow())
+        self.post_message(intents.StopPodNow())
 
     def action_keep(self) -> None:
-        self.post_message(intents.Keep())
+        self.post_message(intents.KeepPod())
+
+    def action_put_away(self) -> None:
+        self.post_message(intents.KeepPod())
 
     def action_start_pod(self) -> None:
-        self.post_message(intents.Start())
+        self.post_message(intents.StartPod())
 
     def action_restart_bridge(self) -> None:
         self.post_message(intents.RestartBridge())
 
     def action_show(self, screen: str) -> None:
-        self.post_message(intents.Show(screen))
+        self.post_message(intents.OpenScreen(screen))
 
     def action_back(self) -> None:
-        self.post_message(intents.Back())
+        self.post_message(intents.CloseScreen())
 
     def action_switch_theme(self) -> None:
         self.post_message(intents.SwitchTheme())
 
     def action_leave(self) -> None:
-        self.post_message(intents.Leave())
+        self.post_message(intents.CloseConsole())

@@ -10,10 +10,10 @@ from textual.containers import VerticalScroll
 
 from console.format import age, printable
 from console.rows import GLYPH
-from console.screens.base import PodScreen
+from console.screens.base import ESCAPES, PodScreen
 from console.widgets.finding import MARK, ranked
 from console.widgets.page import Page, Section
-from control.observe.snapshot import Snapshot
+from control.observe.snapshot import Light, Snapshot
 
 
 class FindingsScreen(PodScreen):
@@ -21,6 +21,7 @@ class FindingsScreen(PodScreen):
 
     AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *ESCAPES,
         Binding("escape", "back", "back", tooltip="Back to the overview."),
         Binding("f", "back", "back", show=False),
     ]
@@ -46,19 +47,17 @@ def sections(snap: Snapshot) -> tuple[Section, ...]:
         if finding.lever:
             entries.append(("lever", "brand", printable(finding.lever)))
         if finding.doc:
-            entries.append(("more", "label", f"docs/diagnosis.md#{printable(finding.doc)}"))
+            entries.append(("more", "label", printable(finding.doc)))
         found.append(
             Section(printable(finding.title).upper(), tuple((term, str(kind), text) for term, kind, text in entries))
         )
     if not found:
         found.append(Section("No finding", (("", "plain", "No rule sees a limit or a fault now."),)))
-    lights = [
-        (f"{GLYPH[light.state]} {light.name}", light.state, f"{_seen(light.age_s)}  {printable(light.detail)}".strip())
-        for light in snap.lights
-    ]
+    lights = [(f"{GLYPH[light.state]} {light.name}", light.state, _seen(light)) for light in snap.lights]
     config = [("▲ config", "watch", printable(snap.config_error))] if snap.config_error else []
     return (*found, Section("Lights", (*lights, *config)))
 
 
-def _seen(seconds: float | None) -> str:
-    return "never good yet" if seconds is None else f"last good {age(seconds)} ago"
+def _seen(light: Light) -> str:
+    when = "never good yet" if light.age_s is None else f"last good {age(light.age_s)} ago"
+    return f"{when}: {printable(light.detail)}" if light.detail else when

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from console.screens.base import PodScreen
+from console.screens.base import ESCAPES, PodScreen
 from console.screens.log import LogScreen
 from console.widgets.page import Page, Section
 
@@ -64,15 +64,24 @@ class HelpScreen(PodScreen):
 
     AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *ESCAPES,
         Binding("escape", "back", "back", tooltip="Back to the overview."),
         Binding("question_mark", "back", "back", show=False),
     ]
 
     def body(self) -> ComposeResult:
-        keys = Section("Keys", tuple(_keys(PodScreen.BINDINGS)))
-        log = Section("Keys of the log", tuple(_keys(LogScreen.BINDINGS)))
         with VerticalScroll(id="page"):
-            yield Page((keys, log, *SECTIONS))
+            yield Page(sections())
+
+
+def sections() -> tuple[Section, ...]:
+    """The keys, then what there is to read."""
+    log = (one for one in LogScreen.BINDINGS if one not in ESCAPES)
+    return (
+        Section("Keys", tuple(_keys(PodScreen.BINDINGS))),
+        Section("Keys of the log", tuple(_keys(log))),
+        *SECTIONS,
+    )
 
 
 def _keys(bindings: Iterable[BindingType]) -> Iterable[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from console.screens.base import PodScreen
+from console.screens.base import ESCAPES, PodScreen
 from console.widgets.log_status import LogStatus
 from console.widgets.log_view import LogView
 
@@ -19,6 +19,7 @@ class LogScreen(PodScreen):
 
     AUTO_FOCUS = "LogView"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *ESCAPES,
         Binding("escape", "back", "back", tooltip="Clear the filter; once more, back to the overview."),
         Binding("slash", "filter", "filter", key_display="/", tooltip="Show only the lines that hold what you type."),
         Binding("w", "wrap", "wrap", tooltip="Break long lines, or let them run to the right (arrow keys scroll)."),

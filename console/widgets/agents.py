@@ -46,7 +46,7 @@ COLUMNS = (
     Column("session", 8, 0, left=True),
     Column("agent", 14, 0, left=True),
     Column("phase", 12, 0, left=True),
-    Column("context", 9, 0),
+    Column("context", 10, 0),
     Column("cached", 6, 66),
     Column("out", 6, 74),
     Column("tok/s", 6, 0),
@@ -59,15 +59,15 @@ _GLYPHED = ("phase", "last end")
 """Columns whose first two cells are for a glyph."""
 SLOW_CONNECT_S = 5.0
 """An engine that takes longer to begin an answer is worth a glyph."""
-WIDE_AGENT = 24
-"""Width of the agent's name where there is room for it."""
+NARROW_AGENT, WIDE_AGENT = 11, 24
+"""Width of the agent's name where there is little room or much."""
 
 
 def agents(found: Sequence[AgentView], width: int, height: int) -> Rows:
     """The worst are chosen when not all fit; the chosen keep their places by session, so that no row jumps."""
     columns = [column for column in COLUMNS if width >= column.needs]
-    if width >= 130:
-        columns[1] = Column("agent", WIDE_AGENT, 0, left=True)
+    if width < 66 or width >= 130:
+        columns[1] = Column("agent", NARROW_AGENT if width < 66 else WIDE_AGENT, 0, left=True)
     room = height - 1
     chosen = set(range(len(found)))
     if len(found) > room:
@@ -142,7 +142,7 @@ def _values(agent: AgentView, branch: str, agent_width: int) -> dict[str, tuple[
         "session": ("label", printable(agent.session)[:8]),
         "agent": ("plain", branch + clip(printable(agent.agent), agent_width - len(branch))),
         "phase": _phase(agent),
-        "context": ("plain", count(agent.input_tokens)),
+        "context": _context(agent),
         "cached": ("plain", percent(share)),
         "out": ("plain", count(agent.output_tokens)),
         "tok/s": ("plain", decimal(agent.tok_s)),
@@ -151,6 +151,13 @@ def _values(agent: AgentView, branch: str, agent_width: int) -> dict[str, tuple[
         "last byte": ("bad" if agent.stalled else "plain", "" if idle else latency(agent.last_byte_age_s)),
         "last end": end,
     }
+
+
+def _context(agent: AgentView) -> tuple[Role, str]:
+    """Tokens of the prompt; while the engine has not counted them, about as many as last time."""
+    if agent.input_tokens is None and agent.last_input_tokens is not None:
+        return "label", f"~{count(agent.last_input_tokens)}"
+    return "plain", count(agent.input_tokens)
 
 
 def _phase(agent: AgentView) -> tuple[Role, str]:

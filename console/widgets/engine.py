@@ -7,7 +7,7 @@ from console.rows import Role, Row, Rows, aged, clip
 from console.widgets.part import Part
 from control.observe.snapshot import EngineView, PodView, Snapshot
 
-FIRST, SECOND = 26, 35
+FIRST, SECOND = 24, 35
 """Cells of the first and second group of a line; a third one follows where there is room."""
 
 
@@ -29,7 +29,10 @@ def engine(snap: Snapshot, width: int, height: int) -> Rows:
     """Each figure keeps its column; None is –."""
     view = snap.engine
     lines = [
-        (_figure("running", count(view.running), ""), _waiting(view)),
+        (
+            _figure("running", count(view.running), _of(view.max_num_seqs)),
+            _waiting(view),
+        ),
         (_figure("decode", count(view.decode_tok_s), "tok/s"), _per_stream(view)),
         (_figure("prefill", count(view.prefill_tok_s), "tok/s"), _cached(view)),
         (_figure("KV cache", percent(view.kv_usage), ""), _kv(view)),
@@ -54,7 +57,14 @@ def _pad(row: Row, width: int) -> Row:
 
 
 def _figure(label: str, figure: str, unit: str, role: Role = "strong") -> Row:
-    return (("label", f"{label:<9}"), (role, figure.rjust(9)), ("label", f" {unit}"))
+    return (("label", f"{label:<8}"), (role, figure.rjust(8)), ("label", f" {unit}"))
+
+
+def _of(most: int | None) -> str:
+    """The sequence cap, in six cells."""
+    if most is None:
+        return ""
+    return f"of {most}" if most < 1000 else f"of {most // 1000}k"
 
 
 def _latencies(view: EngineView) -> Row:
@@ -152,7 +162,7 @@ def _totals(view: EngineView, room: int) -> list[tuple[Row, Row]]:
         (_figure("decoded", short(totals.generation), "tok", "plain"), _since("since this engine began")),
         (_figure("computed", short(totals.prompt_computed), "tok", "plain"), _since(f"prefill rate {window}")),
         (_figure("cached", short(totals.prompt_cached), "tok", "plain"), _since(f"restarts {count(view.restarts)}")),
-        (_figure("context", count(view.max_model_len), "tok", "plain"), _since("longest request it takes")),
+        (_figure("context", short(view.max_model_len), "tok", "plain"), _since("longest request it takes")),
     ]
     return lines[:room]
 

@@ -33,16 +33,18 @@ class LogStatus(Part):
         self.redraw()
 
     def rows(self, snap: Snapshot, width: int, height: int) -> Rows:
-        total = len(self.book)
-        left: Row = (("brand", "log"), ("label", f"  {count(total)} lines"))
-        if self.needle:
-            left = (
-                ("brand", "log"),
-                ("plain", f"  {count(len(matching(self.book, self.needle)))} of {count(total)} lines hold "),
-                ("match", f"{self.needle}"),
-            )
-        old = bridge_age(snap)
-        stale: Row = (("old", f"{age(old)} old · "),) if old is not None else ()
-        follow: Row = (("good", "● follows"),) if self.following else (("watch", "▲ held: G follows"),)
-        wrap: Row = (("label", " · wrapped"),) if self.wrapping else ()
-        return (spread(left, (*stale, *follow, *wrap), width),)
+        return (log_status(snap, self.book, self.needle, self.following, self.wrapping, width),)
+
+
+def log_status(snap: Snapshot, book: Book, needle: str, following: bool, wrapping: bool, width: int) -> Row:
+    """How much there is at the left, how it is shown at the right."""
+    total = count(len(book))
+    left: Row = (("brand", "log"), ("label", f"  {total} lines"))
+    if needle:
+        found = count(len(matching(book, needle)))
+        left = (("brand", "log"), ("plain", f"  {found} of {total} lines hold "), ("match", needle))
+    old = bridge_age(snap)
+    stale: Row = (("old", f"{age(old)} old · "),) if old is not None else ()
+    follow: Row = (("good", "● follows"),) if following else (("watch", "▲ held: G follows"),)
+    wrap: Row = (("label", " · wrapped"),) if wrapping else ()
+    return spread(left, (*stale, *follow, *wrap), width)

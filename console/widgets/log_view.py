@@ -52,7 +52,7 @@ class LogView(ScrollView, can_focus=True):
 
     def watch_following(self, following: bool) -> None:
         if following:
-            self.scroll_end(animate=False)
+            self.scroll_end(animate=False, force=True)
 
     def on_resize(self) -> None:
         self.lay_out()
@@ -64,7 +64,7 @@ class LogView(ScrollView, can_focus=True):
     def action_follow(self) -> None:
         """To the newest line, and stay there."""
         self.following = True
-        self.scroll_end(animate=False)
+        self.scroll_end(animate=False, force=True)
 
     def lay_out(self) -> None:
         """Break the lines that match into lines of the screen; nothing is done when nothing changed."""
@@ -79,7 +79,7 @@ class LogView(ScrollView, can_focus=True):
         following = self.following
         self.virtual_size = Size(width if self.wrapping else max(width, longest), len(self._lines))
         if following:
-            self.scroll_end(animate=False, immediate=True)
+            self.scroll_end(animate=False, immediate=True, force=True)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.format import dollars, per, tight_age
-from console.rows import Role, Row, Rows, clip, fit
+from console.rows import Role, Row, Rows, fit
 from console.widgets.part import Part
 from control.models import PodState
 from control.observe.snapshot import Snapshot
@@ -17,7 +17,7 @@ class Money(Part):
 
 
 def money(snap: Snapshot, width: int) -> Row:
-    """Every figure holds its column. When the provider is silent the spent one is our clock's, and says so."""
+    """Every figure holds its column. When the provider is silent what was spent goes by our own clock and is dimmed."""
     pod = snap.pod
     ended = pod.state in (PodState.EXITED, PodState.TERMINATED)
     late = _provider_late(snap)
@@ -29,16 +29,15 @@ def money(snap: Snapshot, width: int) -> Row:
         back: Row = (("label", "when it runs "), (role, per(pod.cost_per_hour, "h").rjust(9)))
         return fit([rate, spent, disk, back], width)
     day = None if pod.cost_per_hour is None else pod.cost_per_hour * 24
-    groups = [rate, spent, (("label", "a day "), (role, dollars(day).rjust(8)))]
+    a_day: Row = (("label", "a day "), (role, dollars(day).rjust(8)))
     if late:
-        groups.append((("watch", f"▲ provider silent{late}: our own clock"),))
-        return clip(fit(groups, max(width, 70)), width)
-    return fit([*groups, _per_million(snap), (("label", "stopped: "), *disk)], width)
+        return fit([rate, spent, (("watch", f"▲ provider silent{late}"),), a_day], width)
+    return fit([rate, spent, a_day, _per_million(snap), (("label", "stopped: "), *disk)], width)
 
 
 def _provider_late(snap: Snapshot) -> str:
     for light in snap.lights:
-        if light.name == "provider" and light.state != "good":
+        if light.name == "provider" and light.state in ("watch", "bad"):
             return f" {tight_age(light.age_s)}" if light.age_s is not None else " since we look"
     return ""
 

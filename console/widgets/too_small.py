@@ -13,9 +13,14 @@ class TooSmall(Part):
     """Says the least size, the size that it is, and which keys still work."""
 
     def rows(self, snap: Snapshot, width: int, height: int) -> Rows:
-        size = self.content_region.size
-        return (
-            clip((("strong", f"passerelle needs {LEAST_WIDTH} × {LEAST_HEIGHT}"),), width),
-            clip((("label", f"this terminal: {size.width} × {size.height}"),), width),
-            clip((("label", "s stop · q leave work here too"),), width),
-        )
+        size = self.screen.size
+        return too_small(size.width, size.height, width)
+
+
+def too_small(columns: int, lines: int, width: int) -> Rows:
+    """The least size, then the terminal's own; in `width` cells."""
+    return (
+        clip((("strong", f"least {LEAST_WIDTH} × {LEAST_HEIGHT}"),), width),
+        clip((("label", f"here {columns} × {lines}"),), width),
+        clip((("label", "s stop · q leave work here too"),), width),
+    )

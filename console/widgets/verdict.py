@@ -49,14 +49,14 @@ def word(snap: Snapshot) -> str:
 
 
 def verdict(snap: Snapshot, width: int) -> Row:
-    """Wide: lights and the config in force. Narrow: lights. Narrower still: ages of the lights that are not good."""
+    """Wide: lights and the config in force. Narrow: lights. Narrower still: lights without ages."""
     state = JUDGED[snap.verdict]
     head: Row = ((state, f"{GLYPH[state]} "), ("strong" if state == "unknown" else state, word(snap).ljust(WORD_WIDTH)))
     wide = width >= 96
-    lights: list[tuple[Light, Row]] = [(light, _light(light)) for light in snap.lights]
-    row = _line(head, [part for _, part in lights], "   " if wide else " ")
+    lights = [_light(light) for light in snap.lights]
+    row = _line(head, lights, "   " if wide else " ")
     if cells(row) > width:
-        row = _line(head, [part if light.state != "good" else part[:2] for light, part in lights], " ")
+        row = _line(head, [part[:2] for part in lights], " ")
     return spread(row, _config(snap) if wide else (), width)
 
 

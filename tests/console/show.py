@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +18,9 @@ from console.app import PasserelleApp, run
 from control.models import PodId, PodState
 from control.observe.snapshot import Snapshot
 from tests.console.snapshots import AT, POD, STATES, ScriptedSession
+
+FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Rich's SVG names fonts on a web host; the picture does without."""
 
 
 @dataclass
@@ -76,7 +80,7 @@ async def svg(state: str, size: tuple[int, int], theme: str | None, keys: list[s
         if keys:
             await pilot.press(*keys)
             await pilot.pause()
-        return app.export_screenshot(title="passerelle")
+        return FONTS.sub("", app.export_screenshot(title="passerelle"))
 
 
 def main() -> None:

@@ -56,8 +56,8 @@ def pod(**changes: object) -> PodView:
 
 def engine(**changes: object) -> EngineView:
     base = EngineView(
-        state="serving", model="qwen3-coder", version="0.33.0", simulated=False, max_model_len=131_072, running=6,
-        waiting=Waiting(0, 0), kv_usage=0.66, kv_tokens=750_000, prefill_tok_s=5230.0, cached_tok_s=47_000.0,
+        state="serving", model="qwen3-coder", version="0.33.0", simulated=False, max_model_len=131_072, max_num_seqs=16,
+        running=6, waiting=Waiting(0, 0), kv_usage=0.66, kv_tokens=750_000, prefill_tok_s=5230.0, cached_tok_s=47_000.0,
         decode_tok_s=164.0, cache_hit_rate=0.893, ttft_p50_s=1.9, itl_p50_s=0.034, preemptions=0, restarts=0,
         totals=Totals(9_420_000, 84_100_000, 1_204_000, 0, 93_000_000, 84_100_000), prefill_window_s=30.0,
         decode_window_s=5.0, scrape_age_s=0.5,
@@ -137,7 +137,7 @@ def healthy(at: float = AT) -> Snapshot:
 
 def capacity(at: float = AT) -> Snapshot:
     """Three of six wait for KV blocks; the local pod's simulated engine, on a machine without a GPU."""
-    waits: dict[str, object] = _pending(age_s=48.0, input_tokens=None)
+    waits: dict[str, object] = _pending(age_s=48.0, input_tokens=None, last_input_tokens=131_088)
     agents = (
         SIX[0],
         agent("a3f19c02", "explore", "waiting", **waits),
@@ -149,11 +149,11 @@ def capacity(at: float = AT) -> Snapshot:
     finding = Finding(
         "kv-capacity", "warning", "waiting for KV capacity",
         "3 of 6 requests wait; KV cache 94 % of 750 k tokens", "fewer agents, or context 131 072 → 98 304",
-        "kv-capacity",
+        "docs/diagnosis.md#kv-capacity",
     )  # fmt: skip
     second = Finding(
         "cache-miss", "info", "cache hits fell", "41 % of prompt tokens cached over 30 s, 91 % before",
-        "look for a header that changes per turn", "cache-miss",
+        "look for a header that changes per turn", "docs/diagnosis.md#cache-miss",
     )  # fmt: skip
     return replace(
         healthy(at),
