@@ -6,6 +6,7 @@ so the screen reads the same without colour.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -86,7 +87,7 @@ def aged(rows: Rows) -> Rows:
 
 
 def wrap(pieces: Sequence[Row], width: int) -> Rows:
-    """Pieces joined by " · " and broken over lines between pieces; a piece wider than a line is clipped."""
+    """Pieces joined by " · " and broken over lines between them; a piece wider than a line is broken between words."""
     lines: list[Row] = []
     line: Row = ()
     for piece in pieces:
@@ -94,5 +95,14 @@ def wrap(pieces: Sequence[Row], width: int) -> Rows:
         if line and cells(longer) > width:
             lines.append(line)
             longer = piece
-        line = clip(longer, width)
+        *full, line = _split(longer, width)
+        lines += full
     return (*lines, line) if line else tuple(lines)
+
+
+def _split(row: Row, width: int) -> list[Row]:
+    """Only a row of one run is broken; any other is clipped."""
+    if cells(row) <= width or len(row) != 1:
+        return [clip(row, width)]
+    role, words = row[0]
+    return [clip(((role, part),), width) for part in textwrap.wrap(words, width)] or [()]

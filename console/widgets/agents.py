@@ -9,7 +9,7 @@ from console.format import age, clip, count, decimal, latency, percent, printabl
 from console.rows import Role, Row, Rows, aged
 from console.widgets.connections import bridge_age, bridge_light, titled
 from console.widgets.part import Part
-from control.observe.snapshot import AgentView, Snapshot
+from control.observe.snapshot import AgentView, Snapshot, Verdict
 
 GOOD_STOPS = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn", "client_gone"})
 """Ends of a turn that say nothing bad of the pod."""
@@ -21,15 +21,21 @@ class Agents(Part):
     def rows(self, snap: Snapshot, width: int, height: int) -> Rows:
         drawn = agents(snap.agents, width, height)
         if not snap.agents:
-            light = bridge_light(snap)
-            known = light is not None and light.state == "good"
-            words = "no agent yet: point Claude Code at this pod" if known else "not known: the bridge has not answered"
-            return (*drawn, (("label", words),))
+            return (*drawn, (("label", _nobody(snap)),))
         return aged(drawn) if bridge_age(snap) is not None else drawn
 
     def heading(self, snap: Snapshot) -> str:
         live = sum(agent.phase != "idle" for agent in snap.agents)
-        return titled(f"agents · {live} live of {len(snap.agents)}" if snap.agents else "agents", snap)
+        return titled(f"agents · {live} live of {len(snap.agents)}", snap) if snap.agents else "agents"
+
+
+def _nobody(snap: Snapshot) -> str:
+    if snap.verdict is Verdict.STOPPED:
+        return "none: the pod is stopped"
+    light = bridge_light(snap)
+    if light is None or light.state != "good":
+        return "not known: the bridge has not answered"
+    return "no agent yet: point Claude Code at this pod"
 
 
 @dataclass(frozen=True, slots=True)

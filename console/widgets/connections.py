@@ -15,10 +15,15 @@ class Connections(Part):
 
     def rows(self, snap: Snapshot, width: int, height: int) -> Rows:
         row = connections(snap, width)
-        return aged((row,)) if bridge_age(snap) is not None else (row,)
+        return aged((row,)) if _stale(snap) else (row,)
 
     def heading(self, snap: Snapshot) -> str:
-        return titled("connections", snap)
+        return titled("connections", snap) if _stale(snap) else "connections"
+
+
+def _stale(snap: Snapshot) -> bool:
+    """Whether there are counts, and they are old. Dashes have no age."""
+    return snap.bridge.clients is not None and bridge_age(snap) is not None
 
 
 def bridge_age(snap: Snapshot) -> float | None:

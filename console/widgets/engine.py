@@ -22,7 +22,8 @@ class Engine(Part):
 
 
 def stale(view: EngineView) -> bool:
-    return view.scrape_age_s is not None and view.scrape_age_s > STALE_S
+    """Whether there are figures, and they are old. Dashes have no age."""
+    return view.running is not None and view.scrape_age_s is not None and view.scrape_age_s > STALE_S
 
 
 def engine(snap: Snapshot, width: int, height: int) -> Rows:

@@ -53,7 +53,7 @@ def verdict(snap: Snapshot, width: int) -> Row:
     state = JUDGED[snap.verdict]
     head: Row = ((state, f"{GLYPH[state]} "), ("strong" if state == "unknown" else state, word(snap).ljust(WORD_WIDTH)))
     wide = width >= 96
-    lights = [_light(light) for light in snap.lights]
+    lights = [_light(light, expected=_expected(light, snap)) for light in snap.lights]
     row = _line(head, lights, "   " if wide else " ")
     if cells(row) > width:
         row = _line(head, [part[:2] for part in lights], " ")
@@ -67,7 +67,14 @@ def _line(head: Row, lights: list[Row], gap: str) -> Row:
     return row
 
 
-def _light(light: Light) -> Row:
+def _expected(light: Light, snap: Snapshot) -> bool:
+    """Of a stopped pod only the provider is expected to answer."""
+    return light.name == "provider" or snap.verdict is not Verdict.STOPPED
+
+
+def _light(light: Light, *, expected: bool) -> Row:
+    if not expected:
+        light = Light(light.name, "unknown", light.age_s)
     old = light.age_s is None or light.age_s > STALE_S
     return (
         (light.state, f"{GLYPH[light.state]} "),

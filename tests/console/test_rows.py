@@ -57,6 +57,11 @@ def test_wrap_breaks_between_pieces() -> None:
     assert [text(line) for line in wrap(pieces, 11)] == ["aaaa · bbbb", "cc"]
 
 
+def test_wrap_breaks_a_long_piece_between_words() -> None:
+    pieces: list[Row] = [(("bad", "one two three four"),), (("plain", "ok"),)]
+    assert [text(line) for line in wrap(pieces, 10)] == ["one two", "three four", "ok"]
+
+
 def test_a_field_holds_its_column() -> None:
     assert text(field("pings", "–", 4)) == "pings    –"
     assert text(field("pings", "1234", 4)) == "pings 1234"

@@ -1,4 +1,4 @@
-"""The seam to the control plane: what plays a pod in tests is a Session to the type checker, and an Outcome is fixed."""
+"""The seam to the control plane: what plays a pod in tests is a Session, and an Outcome is fixed."""
 
 from __future__ import annotations
 

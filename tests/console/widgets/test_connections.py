@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.rows import cells, text
-from console.widgets.connections import bridge_age, connections, titled
+from console.widgets.connections import Connections, bridge_age, connections, titled
 from control.observe.snapshot import Waiting
 from tests.console.snapshots import bridge, engine, healthy, unreachable, wrong_token
 
@@ -39,6 +39,12 @@ def test_a_leak_is_marked_where_it_stands() -> None:
 
 def test_what_is_not_known_is_a_dash() -> None:
     assert text(connections(wrong_token(), 78)).startswith("clients  – → turns  – → upstream  – → engine  – +  –")
+
+
+def test_dashes_have_no_age() -> None:
+    silent = replace(wrong_token(), lights=unreachable().lights)
+    assert Connections().heading(silent) == "connections"
+    assert Connections().heading(unreachable()) == "connections · 42 s old"
 
 
 def test_age() -> None:

@@ -34,6 +34,13 @@ def test_ages_are_there_from_eighty_columns_on() -> None:
     assert "■ bridge 42s" in text(verdict(unreachable(), 78))
 
 
+def test_of_a_stopped_pod_only_the_provider_is_expected_to_answer() -> None:
+    gone = replace(stopped(), lights=unreachable().lights)
+    assert "■" not in text(verdict(gone, 118))
+    assert "● provider" in text(verdict(gone, 118))
+    assert "○ bridge 42s" in text(verdict(gone, 118))
+
+
 def test_the_config_in_force() -> None:
     assert text(verdict(healthy(), 118)).endswith("config #41")
     assert text(verdict(replace(healthy(), config_error="line 3"), 118)).endswith("▲ config refused")
