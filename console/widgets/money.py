@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from console.format import dollars, per, tight_age
 from console.rows import Role, Row, Rows, fit
+from console.widgets.engine import stale
 from console.widgets.part import Part
 from control.models import PodState
 from control.observe.snapshot import Snapshot
@@ -43,7 +44,7 @@ def _provider_late(snap: Snapshot) -> str:
 
 
 def _per_million(snap: Snapshot) -> Row:
-    """Dollars per million decoded tokens at this second's rate; not known below one token a second."""
+    """Dollars per million tokens at this decode rate; not known below one token a second, nor of an old rate."""
     rate, cost = snap.engine.decode_tok_s, snap.pod.cost_per_hour
-    value = None if rate is None or cost is None or rate < 1 else cost / 3600 / rate * 1e6
+    value = None if stale(snap.engine) or rate is None or cost is None or rate < 1 else cost / 3600 / rate * 1e6
     return (("label", "decode now "), ("plain", per(value, "M").rjust(10)))

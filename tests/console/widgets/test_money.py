@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from console.rows import cells, text
 from console.widgets.money import money
 from control.observe.snapshot import Light
-from tests.console.snapshots import engine, healthy, lights, pod, stopped, unknown
+from tests.console.snapshots import engine, healthy, lights, pod, stopped, unknown, unreachable
 
 
 def test_a_running_pod() -> None:
@@ -33,6 +33,10 @@ def test_what_is_not_known_is_no_zero() -> None:
 
 def test_no_price_per_token_while_nothing_is_decoded() -> None:
     assert "decode now          –" in text(money(replace(healthy(), engine=engine(decode_tok_s=0.0)), 118))
+
+
+def test_no_price_per_token_of_an_old_rate() -> None:
+    assert "decode now          –" in text(money(unreachable(), 118))
 
 
 def test_a_silent_provider_is_named_with_its_age() -> None:
