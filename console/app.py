@@ -69,14 +69,10 @@ class PasserelleApp(App[Outcome]):
 
     def on_mount(self) -> None:
         self.ticker = self.set_interval(TICK_S, self.tick, pause=True)
-        self.run_worker(self.follow(), name="follow")
-
-    async def follow(self) -> None:
-        """Take each snapshot as it comes."""
-        async for snap in self.session.snapshots():
-            self.take(snap)
+        self.run_worker(self.session.run(self.take), name="follow")
 
     def take(self, snap: Snapshot) -> None:
+        """One snapshot: down to the screens, into the log book, and through the machines that wait for it."""
         now = self.clock()
         self.snap = snap
         self.book = logbook.merge(self.book, snap.log)

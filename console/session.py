@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,8 +15,11 @@ class Session(Protocol):
 
     pod_id: PodId
 
-    def snapshots(self) -> AsyncIterator[Snapshot]:
-        """One a second, for ever. Never raises: a pod that does not answer is a Snapshot."""
+    async def run(self, publish: Callable[[Snapshot], None]) -> None:
+        """Publish a snapshot a second, and at each change of the pod, until cancelled.
+
+        Never raises: a pod that does not answer is a Snapshot.
+        """
         ...
 
     async def stop(self) -> None:

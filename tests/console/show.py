@@ -10,7 +10,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,11 +32,11 @@ class LiveSession:
     pod: PodState | None = None
     restarts: int = 1
 
-    async def snapshots(self) -> AsyncIterator[Snapshot]:
+    async def run(self, publish: Callable[[Snapshot], None]) -> None:
         began = time.time()
         while True:
             now = time.time()
-            yield self.at(now, now - began)
+            publish(self.at(now, now - began))
             await asyncio.sleep(1.0 - time.time() % 1.0)
 
     def at(self, now: float, elapsed: float) -> Snapshot:

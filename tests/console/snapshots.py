@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bootstrap.report import Gpu, LogLine
@@ -253,16 +253,16 @@ STATES: dict[str, Callable[[float], Snapshot]] = {
 
 @dataclass
 class ScriptedSession:
-    """Plays its script once and then waits for ever. Calls are recorded; `fails` is raised by all of them."""
+    """Plays its script once. Calls are recorded; `fails` is raised by all of them."""
 
     script: Sequence[Snapshot]
     pod_id: PodId = POD
     calls: list[str] = field(default_factory=list)
     fails: Exception | None = None
 
-    async def snapshots(self) -> AsyncIterator[Snapshot]:
+    async def run(self, publish: Callable[[Snapshot], None]) -> None:
         for snap in self.script:
-            yield snap
+            publish(snap)
 
     async def stop(self) -> None:
         self._call("stop")

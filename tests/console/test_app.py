@@ -167,16 +167,11 @@ async def test_an_unreachable_pod_shows_ages_and_is_never_called_stopped() -> No
 
 
 async def test_the_first_picture_is_there_before_the_first_snapshot() -> None:
-    class Silent(ScriptedSession):
-        async def snapshots(self) -> AsyncIterator[Snapshot]:
-            return
-            yield
-
-    app = PasserelleApp(Silent([]))
+    app = PasserelleApp(ScriptedSession([]))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "CONNECTING" in pane(app)
-        assert Silent.pod_id in pane(app)
+        assert ScriptedSession.pod_id in pane(app)
 
 
 async def test_s_counts_down_and_stops_by_itself() -> None:
