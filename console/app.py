@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -185,7 +186,10 @@ class PasserelleApp(App[Outcome]):
 
 
 def run(session: Session, *, theme: str | None = None) -> Outcome:
-    """Show one pod until the operator leaves. Blocks; takes the terminal and gives it back."""
+    """Show one pod until the operator leaves. Blocks; takes the terminal and gives it back.
+
+    A screen that breaks prints its traceback, and its Outcome has `left` false: the farewell is owed all the same.
+    """
     app = PasserelleApp(session, theme=theme)
-    left = app.run()
-    return left if left is not None else outcome(session.pod_id, app.snap, app.stopping)
+    ended = app.run()
+    return ended or replace(outcome(session.pod_id, app.snap, app.stopping), left=False)

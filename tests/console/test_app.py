@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from console import intents
-from console.app import PasserelleApp
+from console.app import PasserelleApp, run
 from console.session import Outcome
 from console.stopping import OVERDUE_S, Phase
 from console.widgets.part import Part
@@ -325,6 +325,16 @@ async def test_leaving_waits_for_a_stop_that_is_being_sent() -> None:
     assert d.session.calls == ["stop"]
     assert d.app.return_value is not None
     assert "not verified yet" in d.app.return_value.farewell
+
+
+def test_a_screen_that_breaks_still_says_that_the_pod_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(app: PasserelleApp) -> None:
+        app.set_reactive(PasserelleApp.snap, healthy())
+
+    monkeypatch.setattr(PasserelleApp, "run", broken)
+    ended = run(ScriptedSession([]))
+    assert not ended.left
+    assert "keeps running" in ended.farewell
 
 
 async def test_control_c_leaves_too() -> None:
