@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 EXIT_USAGE = 64
 
+THEMES = click.Choice(["dark", "light", "ansi"])
+
 OpenScreen = Callable[[Any, str | None], Any]
 """console.app.run: (session, theme) -> Outcome. Handed in, since control never imports the console."""
 
@@ -107,7 +109,7 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
 
 @cli.command()
 @click.argument("pod", required=False)
-@click.option("--theme", help="A Textual theme, e.g. textual-light.")
+@click.option("--theme", type=THEMES, help="Colours; dark unless named.")
 @click.pass_obj
 def watch(screen: OpenScreen | None, pod: str | None, theme: str | None) -> None:
     """The screen: watch a pod live, and stop it with one key."""

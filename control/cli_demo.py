@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from control.cli import OpenScreen, echo_json, need_terminal, show
+from control.cli import THEMES, OpenScreen, echo_json, need_terminal, show
 from control.cli_pod import engine_options
 from control.demo import Work, headless, with_agents
 from control.local.provider import LocalProvider, Options
@@ -27,7 +27,7 @@ from control.text import status_lines
 @click.option("--headless", "no_screen", is_flag=True, help="No screen: print the last snapshot and clean up.")
 @click.option("--seconds", default=20.0, show_default=True, help="With --headless: how long to run.")
 @click.option("--json", "as_json", is_flag=True, help="With --headless: the snapshot as JSON.")
-@click.option("--theme", help="A Textual theme, e.g. textual-light.")
+@click.option("--theme", type=THEMES, help="Colours; dark unless named.")
 @click.pass_obj
 def demo(
     screen: OpenScreen | None,

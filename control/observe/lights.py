@@ -17,7 +17,11 @@ SILENT_BAD_S = 60.0
 
 
 def lights(state: State, engine: EngineView, now: float) -> tuple[Light, ...]:
-    """Bottom rung first."""
+    """Bottom rung first. Of a stopped pod only the provider is judged: nothing else is there to answer."""
+    if engine.state == "stopped":
+        rest: tuple[LightName, ...] = ("port", "bridge", "scrape", "tokens")
+        off = tuple(Light(name, "unknown", None, "stopped") for name in rest)
+        return (_light("provider", state.pod_ok_at, now, PROVIDER_WATCH_S, PROVIDER_BAD_S, state.pod_error or ""), *off)
     return (
         _light("provider", state.pod_ok_at, now, PROVIDER_WATCH_S, PROVIDER_BAD_S, state.pod_error or ""),
         _light("port", state.port_ok_at, now, WATCH_S, BAD_S, _port_detail(state)),

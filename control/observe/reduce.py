@@ -47,6 +47,8 @@ def _lost(state: State, update: ReportLost, now: float, wall: float) -> State:
 
 
 def _seen(state: State, update: ReportSeen, now: float, wall: float) -> State:
+    before = state.seen
+    mark = "bridge restart" if before is not None and before.report.pid != update.report.pid else ""
     state = replace(
         _with_log(state, update.status),
         seen=update,
@@ -58,12 +60,12 @@ def _seen(state: State, update: ReportSeen, now: float, wall: float) -> State:
     )
     if update.metrics is None:
         error = update.error or update.report.engine.error or "the engine answered no metrics"
-        gap = Point(wall, None, None, None, None, None)
+        gap = Point(wall, None, None, None, None, None, mark)
         return replace(state, scrape_error=error, history=_trim(state.history, gap))
-    return _with_metrics(state, update.metrics, now, wall)
+    return _with_metrics(state, update.metrics, now, wall, mark)
 
 
-def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float) -> State:
+def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float, mark: str) -> State:
     before = state.samples[-1] if state.samples else None
     samples = rates.remember(state.samples, metrics, now)
     after = samples[-1]
@@ -80,7 +82,7 @@ def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float)
         scrape_error=None,
         progress_at=now if moved else state.progress_at,
         preemptions=preemptions,
-        history=_trim(state.history, _point(samples, metrics, wall, "engine restart" if restart else "")),
+        history=_trim(state.history, _point(samples, metrics, wall, "engine restart" if restart else mark)),
     )
 
 

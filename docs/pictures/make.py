@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,10 @@ SIM = ("--sim-kv-tokens", "420000", "--sim-prefill-tokens-per-s", "24000")
 """A card about as fast as an H200 at reading, with a KV cache that six agents outgrow."""
 
 
+FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Rich's SVG names fonts on a web host; a reader's own monospaced font does."""
+
+
 async def draw(session: PodSession, seconds: float) -> None:
     app = PasserelleApp(session)
     async with app.run_test(size=SIZES[0]) as pilot:
@@ -29,7 +34,7 @@ async def draw(session: PodSession, seconds: float) -> None:
             await pilot.resize_terminal(columns, rows)
             await asyncio.sleep(1.5)
             path = HERE / f"overview-{columns}x{rows}.svg"
-            path.write_text(app.export_screenshot(title="passerelle"), "utf-8")
+            path.write_text(FONTS.sub("", app.export_screenshot(title="passerelle")), "utf-8")
             print(path)
 
 

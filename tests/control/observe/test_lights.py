@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from control.models import PodState
 from control.observe.reduce import reduce
 from control.observe.snapshot import Light
 from control.observe.state import State
@@ -50,3 +51,15 @@ def test_silence_of_an_idle_engine_is_neither_good_nor_bad() -> None:
     idle = seen(replace(metrics(), running=0), status())
     found = ladder([(0, PodSeen(POD)), (0, idle), (70.0, idle)], 70)["tokens"]
     assert (found.state, found.detail) == ("unknown", "idle")
+
+
+def test_of_a_stopped_pod_only_the_provider_is_judged() -> None:
+    exited = replace(POD, state=PodState.EXITED, started_at=None)
+    found = ladder([*GOOD, (5, PodSeen(exited)), (6, ReportLost("port", "refused"))], 60)
+    assert {name: light.state for name, light in found.items()} == {
+        "provider": "watch",
+        "port": "unknown",
+        "bridge": "unknown",
+        "scrape": "unknown",
+        "tokens": "unknown",
+    }

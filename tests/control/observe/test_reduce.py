@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +72,13 @@ def test_preemptions_survive_a_restart_of_the_engine() -> None:
     )
     assert state.preemptions == 7
     assert state.history[-1].mark == "engine restart"
+
+
+def test_another_bridge_process_is_a_mark_on_the_chart() -> None:
+    first, second = seen(metrics()), seen(metrics())
+    second = replace(second, report=replace(second.report, pid=10))
+    state = fold((0, first), (1, second), (2, second))
+    assert [point.mark for point in state.history] == ["", "bridge restart", ""]
 
 
 def test_a_report_without_metrics_says_why_and_keeps_the_old_scrape() -> None:
