@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from control.errors import PasserelleError, UsageError
-from control.models import PodId
+from control.models import PodId, Target
 
 T = TypeVar("T")
 
@@ -90,7 +90,6 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
     from control.local.provider import LocalProvider
     from control.observe.snapshot import EXIT_CODES, Snapshot
     from control.observe.sources import Watch
-    from control.podlink import Target
     from control.text import status_lines
 
     async def look() -> Snapshot:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from control.local.provider import LocalProvider
-from control.models import PodId
-from control.podlink import PodLink, Target
+from control.models import PodId, Target
+from control.podlink import PodLink
 
 
 async def claude_code_env(pod_id: PodId) -> dict[str, str]:

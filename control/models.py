@@ -61,6 +61,17 @@ class Tokens:
         return "Tokens(client=…, operator=…)"
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a pod's bridge is. The token is the operator's."""
+
+    url: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Target({self.url})"
+
+
 def cost_accrued(pod: Pod, now: float) -> float:
     """Dollars of compute over every run of the pod, up to `now` (Unix seconds, the operator's clock)."""
     current = max(0.0, now - pod.started_at) if pod.started_at is not None else 0.0

@@ -6,7 +6,6 @@ httpx's exceptions end here: Unreachable when nothing useful answered, Unauthori
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +14,7 @@ import msgspec
 
 from bridge.report import PodReport
 from control.errors import PasserelleError, Refused, Unauthorized, Unreachable
+from control.models import Target
 
 DEADLINE_S = 2.5
 """For one poll, all of it. A report takes the bridge 0.8 s at most, whatever its engine does."""
@@ -29,17 +29,6 @@ class PortSilent(Unreachable):
 
 class NotABridge(Unreachable):
     """Something answered, but not with a pod's report: a proxy's error page, or another program on that port."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a pod's bridge is. The token is the operator's."""
-
-    url: str
-    token: str
-
-    def __repr__(self) -> str:
-        return f"Target({self.url})"
 
 
 class PodLink:

@@ -79,7 +79,7 @@ HEAVY = {
     [
         ("console.app", HEAVY | {"httpx", "prometheus_client", "click"}),
         ("control.cli", HEAVY | {"textual", "httpx", "prometheus_client"}),
-        ("control.observe.session", HEAVY | {"textual"}),
+        ("control.observe.session", HEAVY | {"textual", "httpx", "prometheus_client"}),
         ("bridge.__main__", {"textual", "click", "psutil", "anthropic", "platformdirs", "rich"}),
         ("bootstrap.__main__", HEAVY | {"httpx", "textual", "click", "psutil", "msgspec", "prometheus_client"}),
     ],

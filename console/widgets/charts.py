@@ -83,7 +83,6 @@ def _axis(history: Sequence[Point], last: int, across: int, bin_s: float) -> Row
     for minute in range(1, 5):
         cells[across - 1 - round(minute * 60 / bin_s)] = "┴"
     room = across - len(_NOW)
-    _write(cells, room, _NOW)
     marked: set[int] = set()
     for point in history:
         column = across - 1 - (last - math.floor(point.at / bin_s))
@@ -95,8 +94,9 @@ def _axis(history: Sequence[Point], last: int, across: int, bin_s: float) -> Row
                 marked.update(_write(cells, column + 1 - len(before), before))
             else:
                 marked.update(_write(cells, column, "↑"))
-    if not marked.intersection(range(len(_BEGIN))):
-        _write(cells, 0, _BEGIN)
+    for start, words in ((0, _BEGIN), (room, _NOW)):
+        if not marked.intersection(range(start, start + len(words))):
+            _write(cells, start, words)
     return tuple(
         ("brand" if key else "label", "".join(cells[index] for index in run))
         for key, run in groupby(range(across), key=marked.__contains__)

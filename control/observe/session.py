@@ -1,16 +1,25 @@
-"""One operator's hold on one pod: watch it, and act on it. What the console and the demo are given."""
+"""One operator's hold on one pod: watch it, and act on it. What the console and the demo are given.
+
+The HTTP client and the metrics parser take 0.2 s to import, so they are imported when the first poll needs them: the
+screen is drawn before.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bootstrap.report import Status
 from control.errors import Unreachable
-from control.models import PodId
+from control.models import PodId, Target
 from control.observe.snapshot import Snapshot
-from control.observe.sources import Publish, Watch, read
-from control.podlink import PodLink, Target
 from control.provider import Provider
+
+if TYPE_CHECKING:
+    from control.observe.sources import Watch
+
+Publish = Callable[[Snapshot], None]
 
 
 class PodSession:
@@ -20,8 +29,7 @@ class PodSession:
         self.pod_id = pod_id
         self._provider = provider
         self._target = target
-        self._watch = Watch(provider, pod_id, target)
-        self._publish: Publish | None = None
+        self._watching: tuple[Watch, Publish] | None = None
 
     @classmethod
     async def open(cls, provider: Provider, pod_id: PodId) -> PodSession:
@@ -32,8 +40,11 @@ class PodSession:
 
     async def run(self, publish: Publish) -> None:
         """Poll for ever and publish each snapshot; ends only by cancellation."""
-        self._publish = publish
-        await self._watch.run(publish)
+        from control.observe.sources import Watch
+
+        watch = Watch(self._provider, self.pod_id, self._target)
+        self._watching = watch, publish
+        await watch.run(publish)
 
     async def last(self, seconds: float) -> Snapshot:
         """Watch for `seconds`; the last snapshot of them."""
@@ -48,6 +59,9 @@ class PodSession:
 
     async def supervisor_status(self) -> Status:
         """What the pod's supervisor says now. Raises Unreachable when the bridge or the supervisor does not answer."""
+        from control.observe.sources import read
+        from control.podlink import PodLink
+
         async with PodLink(self._target) as link:
             seen = read(await link.report())
         if seen.status is None:
@@ -65,9 +79,12 @@ class PodSession:
 
     async def restart_bridge(self) -> None:
         """A new bridge takes over the socket; the old one finishes its streams."""
+        from control.podlink import PodLink
+
         async with PodLink(self._target) as link:
             await link.restart("bridge")
 
     async def _look_again(self) -> None:
-        if self._publish is not None:
-            await self._watch.look_again(self._publish)
+        if self._watching is not None:
+            watch, publish = self._watching
+            await watch.look_again(publish)

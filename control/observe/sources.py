@@ -16,7 +16,7 @@ import msgspec
 from bootstrap.report import Status
 from bridge.report import PodReport
 from control.errors import PasserelleError, Unauthorized
-from control.models import PodId, PodState
+from control.models import PodId, PodState, Target
 from control.observe import scrape
 from control.observe.reduce import reduce
 from control.observe.scrape import EngineMetrics, ScrapeError
@@ -24,7 +24,7 @@ from control.observe.snapshot import Snapshot
 from control.observe.state import State
 from control.observe.updates import PodLost, PodSeen, ReportLost, ReportSeen, Update
 from control.observe.view import snapshot
-from control.podlink import PodLink, PortSilent, Target
+from control.podlink import PodLink, PortSilent
 from control.provider import Provider
 
 REPORT_EVERY_S = 1.0

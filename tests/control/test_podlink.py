@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from control.errors import PasserelleError, Refused, Unauthorized
-from control.podlink import NotABridge, PodLink, PortSilent, Target
+from control.models import Target
+from control.podlink import NotABridge, PodLink, PortSilent
 from tests.control.observe.reports import seen
 
 TARGET = Target("http://127.0.0.1:1", "pas-operator-secret")
