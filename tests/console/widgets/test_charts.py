@@ -60,6 +60,11 @@ def test_a_mark_stands_under_its_moment() -> None:
     assert late.endswith("now")
 
 
+def test_a_mark_at_the_right_edge_is_whole_and_now_gives_way() -> None:
+    axis = chart(with_history(plain(AT - 2, 1.0, "bridge restart")), 5)
+    assert axis.endswith("bridge restart ↑")
+
+
 def test_where_there_is_no_room_for_its_words_the_arrow_is_left() -> None:
     narrow = LABEL + PEAK + 1 + 16
     snap = with_history(plain(AT - 150, 1.0, "engine restart"))
