@@ -31,6 +31,10 @@ class Rule:
     detail: Callable[[Case], str]
     lever: str
     hold_s: float = 0.0
+    stays: Callable[[Case], bool] | None = None
+    """Once said, it is said as long as this holds too: a cause does not flap while its effect lasts."""
+    hidden_by: str = ""
+    """Not said while the rule of this id is: that one explains it."""
 
 
 def evaluate(snap: Snapshot, state: State, now: float) -> tuple[tuple[Finding, ...], dict[str, float]]:
@@ -38,9 +42,17 @@ def evaluate(snap: Snapshot, state: State, now: float) -> tuple[tuple[Finding, .
     if snap.pod.state in (PodState.EXITED, PodState.TERMINATED):
         return (), {}
     case = Case(snap, state, now)
-    held = {rule.id: state.held.get(rule.id, now) for rule in RULES if rule.holds(case)}
-    said = [rule for rule in RULES if rule.id in held and now - held[rule.id] >= rule.hold_s]
-    return tuple(_finding(rule, case) for rule in said), held
+    held = {rule.id: state.held.get(rule.id, now) for rule in RULES if _holds(rule, case)}
+    said = {rule.id for rule in RULES if rule.id in held and now - held[rule.id] >= rule.hold_s}
+    return tuple(_finding(rule, case) for rule in RULES if rule.id in said and rule.hidden_by not in said), held
+
+
+def _holds(rule: Rule, case: Case) -> bool:
+    if rule.holds(case):
+        return True
+    since = case.state.held.get(rule.id)
+    said = since is not None and case.now - since >= rule.hold_s
+    return said and rule.stays is not None and rule.stays(case)
 
 
 def _finding(rule: Rule, case: Case) -> Finding:
@@ -196,6 +208,7 @@ RULES: tuple[Rule, ...] = (
         waits.kv_detail,
         "fewer agents, or a smaller context in pod.toml",
         hold_s=1.5,
+        stays=waits.still_waits,
     ),
     Rule(
         "sequence-cap",
@@ -210,10 +223,11 @@ RULES: tuple[Rule, ...] = (
         "prefill-queue",
         "info",
         "WAITING BEHIND A PREFILL",
-        waits.by_prefill,
+        waits.still_waits,
         waits.prefill_detail,
         "it passes when the prompts are read; if it is always so, look at the cache hit rate",
-        hold_s=5.0,
+        hold_s=3.0,
+        hidden_by="kv-capacity",
     ),
     Rule(
         "config-refused",

@@ -40,9 +40,9 @@ def by_sequences(case: Case) -> bool:
     return bool(engine.waiting.capacity) and most is not None and (engine.running or 0) >= most
 
 
-def by_prefill(case: Case) -> bool:
-    waits = bool(case.snap.engine.waiting.capacity)
-    return waits and not by_kv(case) and not by_sequences(case)
+def still_waits(case: Case) -> bool:
+    """Something waits, and not for a sequence."""
+    return bool(case.snap.engine.waiting.capacity) and not by_sequences(case)
 
 
 def prefill_detail(case: Case) -> str:

@@ -93,6 +93,21 @@ def test_waiting_behind_a_prefill_is_not_called_a_full_cache() -> None:
     assert snap.verdict is Verdict.HEALTHY
 
 
+def test_a_cause_does_not_flap_while_requests_wait() -> None:
+    """The cache breathes around the size of the next prompt while its neighbours are read: one finding, not two."""
+    reading = (turn("r", "pending", age=60), turn("w", "pending", age=5))
+    memory = (replace(agent("w", idle=None), last_input_tokens=90_000),)
+    updates: list[Update] = [
+        seen(replace(loaded(1, 1, usage=usage, generation=n), kv_tokens=420_000), status(), reading, memory)
+        for n, usage in enumerate([0.74] * 2 + [0.85] * 3 + [0.74, 0.86, 0.74, 0.74])
+    ]
+    updates.append(seen(replace(loaded(1, 0, generation=99), kv_tokens=420_000), status(), reading, memory))
+    named = [ids(snap) for snap in watch(updates)]
+    assert named[0] == []
+    assert named[4:9] == [["kv-capacity"]] * 5
+    assert named[9] == []
+
+
 def test_the_cap_on_sequences_is_named_as_such() -> None:
     capped = status(engine=service(command=("vllm", "serve", "m", "--max-num-seqs", "4")))
     snap = watch([seen(loaded(4, 2, generation=n), capped, turns(6)) for n in range(4)])[-1]
