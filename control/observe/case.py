@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from control.observe.silence import silent_s
 from control.observe.snapshot import Snapshot
 from control.observe.state import State
 
@@ -19,7 +20,7 @@ class Case:
     @property
     def silent_s(self) -> float:
         """Seconds since the engine was last seen to compute anything."""
-        return 0.0 if self.state.progress_at is None else self.now - self.state.progress_at
+        return silent_s(self.state, self.now) or 0.0
 
     @property
     def lost_s(self) -> float:

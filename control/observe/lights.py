@@ -5,6 +5,7 @@ An HTTP 200 is not evidence that an engine lives: only tokens are. So each rung 
 
 from __future__ import annotations
 
+from control.observe.silence import silent_s
 from control.observe.snapshot import EngineView, Light, LightName, LightState
 from control.observe.state import State
 
@@ -49,7 +50,7 @@ def _light(name: LightName, ok_at: float | None, now: float, watch: float, bad: 
 
 def _tokens(state: State, engine: EngineView, now: float) -> Light:
     """Silence is only a sign while the engine has something to do."""
-    age = None if state.progress_at is None else now - state.progress_at
+    age = silent_s(state, now)
     if age is None or engine.running is None:
         return Light("tokens", "unknown", age, "not known")
     busy = engine.running + (engine.waiting.capacity or 0) + (engine.waiting.deferred or 0) > 0

@@ -71,7 +71,7 @@ def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float,
     after = samples[-1]
     restart = before is not None and rates.restarted(before, after)
     step = rates.growth(before, after) if before is not None else Counters()
-    moved = before is None or restart or _progress(step) or _kv(state) != metrics.kv_usage
+    moved = before is not None and (restart or _progress(step) or _kv(state) != metrics.kv_usage)
     preemptions = metrics.counters.preemptions
     if state.preemptions is not None:
         preemptions = state.preemptions + (step.preemptions or 0.0)
@@ -79,6 +79,7 @@ def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float,
         state,
         samples=samples,
         scrape_ok_at=now,
+        first_scrape_at=now if state.first_scrape_at is None else state.first_scrape_at,
         scrape_error=None,
         progress_at=now if moved else state.progress_at,
         preemptions=preemptions,

@@ -38,8 +38,9 @@ class State:
     port_ok_at: float | None = None
     scrape_ok_at: float | None = None
     scrape_error: str | None = None
+    first_scrape_at: float | None = None
     progress_at: float | None = None
-    """When the engine was last seen to compute anything."""
+    """When the engine was last seen to compute anything: between two scrapes, never at the first."""
     samples: tuple[Sample, ...] = ()
     turn_marks: tuple[TurnMark, ...] = ()
     preemptions: float | None = None

@@ -58,7 +58,8 @@ def test_a_provider_that_fails_keeps_the_pod_that_was_known() -> None:
 
 def test_progress_is_any_counter_that_grows_or_kv_that_moves() -> None:
     start = fold((0, seen(metrics())))
-    assert fold((9, seen(metrics())), state=start).progress_at == 0
+    assert (start.progress_at, start.first_scrape_at) == (None, 0)
+    assert fold((9, seen(metrics())), state=start).progress_at is None
     assert fold((9, seen(metrics(generation=1))), state=start).progress_at == 9
     assert fold((9, seen(metrics(prompt_computed=1))), state=start).progress_at == 9
     assert fold((9, seen(metrics(usage=0.6))), state=start).progress_at == 9
