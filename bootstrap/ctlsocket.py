@@ -7,66 +7,23 @@ import contextlib
 import json
 import os
 import socket
-import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-PATH_LIMIT = 100
-"""Bytes. The kernel allows 107 (sun_path), and a path that is too long is said before anything is started."""
+from bootstrap.errors import Problem, Unreachable, failing_as
+
 _REQUEST_LIMIT = 65_536
 
-Handle = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-class SocketProblem(Exception):
-    """The socket cannot be made, or nobody answers on it; the text says why and what to do."""
-
-
-def bind(path: Path) -> socket.socket:
-    """A socket of mode 0600, bound. A file left behind by a dead supervisor is replaced. Errors: SocketProblem."""
-    if len(os.fsencode(path)) > PATH_LIMIT:
-        raise SocketProblem(
-            f"the path of the control socket is over {PATH_LIMIT} bytes; give a shorter --socket: {path}"
-        )
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        _remove_stale(path)
-        before = os.umask(0o177)
-        try:
-            bound.bind(os.fspath(path))
-        finally:
-            os.umask(before)
-    except (OSError, SocketProblem) as error:
-        bound.close()
-        if isinstance(error, SocketProblem):
-            raise
-        raise SocketProblem(f"cannot make the control socket {path}: {error.strerror}") from error
-    return bound
-
-
-def _remove_stale(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise SocketProblem(
-            f"{path} is in the way: it is no socket, so it is left alone; move it or give another --socket"
-        )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-    raise SocketProblem(f"another bootstrap answers on {path}; stop it, or give another --state or --socket")
+Handle = Callable[[dict[str, Any]], dict[str, Any]]  # request -> what its response has beside ok; or raises Problem
 
 
 @contextlib.asynccontextmanager
-async def serving(bound: socket.socket, handle: Handle) -> Any:
-    """Answer requests until the block ends."""
+async def serving(path: Path, handle: Handle) -> AsyncIterator[None]:
+    """Answer requests on a socket of mode 0600 until the block ends. Errors: Problem.
+
+    asyncio replaces a socket that is there already: ours must not be that of another bootstrap.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -78,37 +35,48 @@ async def serving(bound: socket.socket, handle: Handle) -> Any:
         finally:
             writer.close()
 
-    server = await asyncio.start_unix_server(answer, sock=bound, limit=_REQUEST_LIMIT)
+    before = os.umask(0o177)
+    try:
+        with failing_as(f"cannot make the control socket {path} (give another --socket)"):
+            server = await asyncio.start_unix_server(answer, path, limit=_REQUEST_LIMIT)
+    finally:
+        os.umask(before)
     try:
         yield
     finally:
         server.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def refuse_if_answered(path: Path) -> None:
+    """Errors: Problem, when another bootstrap uses the socket."""
+    with contextlib.suppress(Unreachable):
+        ask(path, {"cmd": "status"})
+        raise Problem(f"another bootstrap answers on {path}; stop it, or give another --state or --socket")
 
 
 def _respond(line: bytes, handle: Handle) -> dict[str, Any]:
     try:
         request = json.loads(line)
+        return {"ok": True, **handle(request if isinstance(request, dict) else {})}
     except (ValueError, RecursionError):
-        return refusal("the request is not one line of JSON")
-    return handle(request) if isinstance(request, dict) else refusal("the request is not a JSON object")
+        return {"ok": False, "error": "the request is not a line of JSON"}
+    except Problem as problem:
+        return {"ok": False, "error": str(problem)}
 
 
-def refusal(why: str) -> dict[str, Any]:
-    return {"ok": False, "error": why}
-
-
-def ask(path: Path, request: dict[str, Any], timeout_s: float = 5.0) -> dict[str, Any]:
-    """One request to a running bootstrap, and its response. Errors: SocketProblem."""
+def ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """One request to a running bootstrap, and its response. Errors: Unreachable; Problem, when it is refused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(timeout_s)
+            client.settimeout(5.0)
             client.connect(os.fspath(path))
             client.sendall(json.dumps(request).encode() + b"\n")
-            with client.makefile("rb") as lines:
-                response = json.loads(lines.readline())
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise SocketProblem(f"no bootstrap answers on {path}: {why}") from error
-    if not isinstance(response, dict):
-        raise SocketProblem(f"what answers on {path} is no bootstrap")
-    return response
+            response = json.loads(client.makefile("rb").readline())
+        if response["ok"]:
+            return dict(response)
+        why = response["error"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise Unreachable(f"no bootstrap answers on {path}: {getattr(error, 'strerror', None) or error}") from error
+    raise Problem(str(why))

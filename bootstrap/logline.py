@@ -10,16 +10,12 @@ import re
 
 from bootstrap.report import Level
 
-RAW_LIMIT = 16_384
-"""Characters of a raw line that are looked at; what comes after is dropped."""
-TEXT_LIMIT = 2000
-"""Characters of a line that are told to others."""
-PROGRESS_EVERY_S = 1.0
-"""A progress bar rewrites its line many times a second; one a second is kept."""
+RAW_LIMIT = 16_384  # characters of a raw line that are looked at; what comes after is dropped
+TEXT_LIMIT = 2000  # characters of a line that are told to others
+PROGRESS_EVERY_S = 1.0  # a progress bar rewrites its line many times a second; one in so long is kept
 WITHHELD_LONG = "[line withheld: too long to be redacted safely]"
 
-_HELD = 4 * RAW_LIMIT + 4
-"""Bytes: more than RAW_LIMIT characters, however they are encoded."""
+_HELD = 4 * RAW_LIMIT + 4  # bytes: more than RAW_LIMIT characters, however they are encoded
 _LINE_END = re.compile(rb"(\r\n|\n|\r)")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _PREFIX = re.compile(
@@ -27,15 +23,7 @@ _PREFIX = re.compile(
     r"(?:(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|debug|info|warning|error|critical)[: ] *"
     r"(?:\d\d-\d\d \d\d:\d\d:\d\d \[[^\]]{1,80}\] ?)?)?"
 )
-_LEVELS: dict[str, Level] = {
-    "DEBUG": "debug",
-    "INFO": "info",
-    "WARNING": "warning",
-    "WARN": "warning",
-    "ERROR": "error",
-    "CRITICAL": "error",
-    "FATAL": "error",
-}
+_LEVELS: dict[str, Level] = {"debug": "debug", "info": "info", "warn": "warning", "warning": "warning"}
 _LOOKED_AT = re.compile(r'"GET /(?:health|metrics|version|load|v1/models) HTTP/1\.[01]" 200')
 _SOUNDS_WRONG = re.compile(
     r"Traceback \(most recent call last\)|(?:[\w.]{1,120}\.)?\w{0,60}(?:Error|Exception)\b:|\w+: error: "
@@ -57,10 +45,10 @@ def clean(raw: str) -> str:
 def read(text: str) -> tuple[Level, str]:
     """Level and readable text of a clean line. A line without a level is info, unless it reads like an exception."""
     prefix = _PREFIX.match(text)
-    if prefix is None or prefix[1] is None:
-        rest = text[prefix.end() :] if prefix else text
-        return ("error" if _SOUNDS_WRONG.match(rest) else "info"), bound(rest.rstrip())
-    return _LEVELS[prefix[1].upper()], bound(text[prefix.end() :].rstrip())
+    word, rest = (prefix[1], bound(text[prefix.end() :].rstrip())) if prefix else (None, bound(text))
+    if word is None:
+        return "error" if _SOUNDS_WRONG.match(rest) else "info", rest
+    return _LEVELS.get(word.lower(), "error"), rest
 
 
 def is_noise(text: str) -> bool:
@@ -77,25 +65,17 @@ class Splitter:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._skipping = False
         self._last_progress = float("-inf")
 
     def feed(self, data: bytes, now: float) -> list[str]:
-        """The lines that these bytes end; b"" is the end of the pipe and ends the last one."""
+        """The lines that these bytes end, without what is over the limit; b"" is the end of the pipe."""
         pieces = _LINE_END.split(self._rest + data)
-        self._rest = b"" if not data else pieces.pop()
-        ended = [raw for raw, end in zip(pieces[::2], [*pieces[1::2], b""], strict=False) if self._keep(raw, end, now)]
-        if len(self._rest) > _HELD:
-            ended += [] if self._skipping else [self._rest]
-            self._rest, self._skipping = b"", True
-        return [raw[:_HELD].decode(errors="replace") for raw in ended]
-
-    def _keep(self, raw: bytes, end: bytes, now: float) -> bool:
-        if self._skipping:
-            self._skipping = False
-            return False
-        if end == b"\r":
-            if now - self._last_progress < PROGRESS_EVERY_S:
-                return False
-            self._last_progress = now
-        return bool(raw)
+        self._rest = pieces.pop()[:_HELD] if data else b""
+        lines = []
+        for raw, end in zip(pieces[::2], [*pieces[1::2], b""], strict=False):
+            if end == b"\r":
+                if now - self._last_progress < PROGRESS_EVERY_S:
+                    continue
+                self._last_progress = now
+            lines.append(raw[:_HELD].decode(errors="replace"))
+        return list(filter(None, lines))

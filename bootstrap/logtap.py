@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal, get_args
 
 from bootstrap import logline
 from bootstrap.redact import Redactor
 from bootstrap.report import Level, LogLine
 
 Source = Literal["bootstrap", "engine", "bridge"]
-RING = 5000
-"""Lines that are kept to be asked for."""
-FILE_LIMIT = 50_000_000
-"""Bytes of one file before it becomes <name>.log.1, which the next one replaces."""
+RING = 5000  # lines that are kept to be asked for
+FILE_LIMIT = 50_000_000  # bytes of one file before it becomes <name>.log.1, which the next one replaces
 _ANSWER_CHARS = 200_000
 
 
@@ -26,20 +25,19 @@ class Journal:
     def __init__(self, folder: Path, redactor: Redactor, wall: Callable[[], float]) -> None:
         """`wall` is Unix time. Errors: OSError when the folder cannot be made or written."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._redactor, self._wall = redactor, wall
-        self._files = {source: LogFile(folder / f"{source}.log") for source in ("bootstrap", "engine", "bridge")}
+        self.redactor, self._wall = redactor, wall
+        self._files: dict[Source, LogFile] = {name: LogFile(folder / f"{name}.log") for name in get_args(Source)}
+        self._failing: set[Source] = set()
         self._ring: deque[LogLine] = deque(maxlen=RING)
         self._seq = 0
 
     def say(self, level: Level, text: str) -> None:
         """A line of the supervisor's own."""
-        safe = self._redactor.line(logline.clean(text))
-        self._write("bootstrap", f"{level.upper()} {safe}")
-        self._keep("bootstrap", level, logline.bound(safe))
+        self.take("bootstrap", f"{level.upper()} {text}")
 
     def take(self, source: Source, raw: str) -> None:
         """A line that a child wrote."""
-        safe = self._redactor.line(logline.clean(raw))
+        safe = self.redactor.line(logline.clean(raw))
         if logline.is_noise(safe):
             return
         self._write(source, safe)
@@ -62,16 +60,14 @@ class Journal:
 
         An `after` that was never reached comes from an earlier supervisor, and is taken as 0.
         """
-        first = self._ring[0].seq if self._ring else 1
         start = self._seq - limit if after is None else after if 0 <= after <= self._seq else 0
-        offset = max(0, start + 1 - first)
         lines: list[LogLine] = []
         chars = 0
-        for index in range(offset, min(len(self._ring), offset + limit)):
-            chars += len(self._ring[index].text)
+        for line in islice((line for line in self._ring if line.seq > start), limit):
+            chars += len(line.text)
             if lines and chars > _ANSWER_CHARS:
                 break
-            lines.append(self._ring[index])
+            lines.append(line)
         return tuple(lines), lines[-1].seq if lines else self._seq
 
     def close(self) -> None:
@@ -83,38 +79,32 @@ class Journal:
         self._ring.append(LogLine(self._seq, self._wall(), source, level, text))
 
     def _write(self, source: Source, text: str) -> None:
+        """A full disk loses lines, not the supervisor, and is said once."""
         stamp = datetime.datetime.fromtimestamp(self._wall(), datetime.UTC).isoformat(timespec="milliseconds")
-        problem = self._files[source].write(f"{stamp} {text}\n")
-        if problem:
-            self._keep(
-                "bootstrap", "warning", f"cannot write {source}.log: {problem}; its lines are kept in memory only"
-            )
+        try:
+            self._files[source].write(f"{stamp} {text}\n".encode(errors="replace"))
+            self._failing.discard(source)
+        except OSError as error:
+            if source not in self._failing:
+                self._failing.add(source)
+                why = f"cannot write {source}.log: {error.strerror}; its lines are kept in memory only"
+                self._keep("bootstrap", "warning", why)
 
 
 class LogFile:
-    """One file that is appended to and never grows past FILE_LIMIT. A full disk loses lines, not the supervisor."""
+    """One file that is appended to and never grows past FILE_LIMIT."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO = path.open("ab", buffering=0)
-        self._size = self._file.tell()
-        self._failing = False
+        self._file = path.open("ab", buffering=0)
 
-    def write(self, line: str) -> str | None:
-        """Append. What went wrong, the first time that it does."""
-        data = line.encode(errors="replace")
-        try:
-            if self._size + len(data) > FILE_LIMIT:
-                self._file.close()
-                self._path.replace(self._path.with_suffix(".log.1"))
-                self._file, self._size = self._path.open("ab", buffering=0), 0
-            self._file.write(data)
-        except OSError as error:
-            first, self._failing = not self._failing, True
-            return (error.strerror or str(error)) if first else None
-        self._size += len(data)
-        self._failing = False
-        return None
+    def write(self, data: bytes) -> None:
+        """Errors: OSError, after which it may be tried again."""
+        if self._file.tell() + len(data) > FILE_LIMIT:
+            self._path.replace(self._path.with_suffix(".log.1"))
+            full, self._file = self._file, self._path.open("ab", buffering=0)
+            full.close()
+        self._file.write(data)
 
     def close(self) -> None:
         self._file.close()

@@ -1,280 +1,198 @@
 """One supervised service as a table: step(service, event, now) -> (service, actions). Pure.
 
 Rules. At most one live process that is not draining. After StopRequested nothing is ever spawned, and the service is
-stopped only when its last process, draining ones included, is gone. `now` is monotonic seconds.
+stopped only when its last process, draining ones included, is gone. Times are seconds, `now` is monotonic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from bootstrap.events import (
-    Action,
-    Event,
-    Exited,
-    HealthFailed,
-    HealthOk,
-    Kill,
-    Report,
-    RestartRequested,
-    Retire,
-    Spawn,
-    Spawned,
-    SpawnFailed,
-    StartRequested,
-    StopRequested,
-    Terminate,
-    Tick,
-)
-from bootstrap.report import ServiceState as Phase
-from bootstrap.service import KILL_AGAIN_S, Draining, Service, backoff_s
+from bootstrap.report import ServiceState
+
+RESTART_LIMIT_S = 10.0  # from SIGTERM to SIGKILL in a restart that cannot drain
+GOOD_RUN_S = 10.0  # having answered for so long, a death is the first again: backoff begins anew
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """Start it, or start it anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The answer to "spawn", or else Exited(None): either comes before any other event."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    pid: int  # that was meant: a late answer of its predecessor does not count
+    fault: str | None  # None: it answered
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The process, and all that it left behind, is gone."""
+
+    pid: int | None  # None: it could not be started
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    limit_s: float  # from SIGTERM to SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = RestartRequested | Spawned | Probed | Exited | StopRequested | Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """terminate: SIGTERM, on which a bridge drains. kill: SIGKILL, to the process and all that descend from it."""
+
+    do: Literal["spawn", "terminate", "kill"]
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How patient the supervisor is with one service."""
+
+    start_limit_s: float  # from spawn to the first answer
+    drain_limit_s: float | None = None  # set where processes can share a socket: a restart lets the old one drain
+    failed_probes: int | None = None  # so many in a row and it is killed; None: never, a loaded engine answers late
+    max_deaths: int | None = None  # so many without an answer in between and it is given up
+
+
+ENGINE = Policy(start_limit_s=1800.0, max_deaths=6)  # weights of hundreds of GB may have to be downloaded first
+BRIDGE = Policy(start_limit_s=20.0, drain_limit_s=900.0, failed_probes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where one service is. Only step() makes the next one."""
+
+    policy: Policy
+    phase: ServiceState = "stopped"
+    since: float = 0.0
+    pid: int | None = None
+    draining: Mapping[int, float] = field(default_factory=dict)  # pid of each old process -> when to kill it
+    deadline: float = math.inf  # when to kill the process; in backoff, when to start one
+    condemned: str | None = None  # why the supervisor itself kills the process
+    halted: bool = False  # StopRequested was seen
+    strikes: int = 0  # failed probes in a row
+    failures: int = 0  # deaths since the last good run: the backoff
+    barren: int = 0  # deaths since it last answered: the way to fatal
+    starts: int = 0
+    last_exit: str | None = None
+
 
 Outcome = tuple[Service, tuple[Action, ...]]
-Handler = Callable[[Service, Any, float], Outcome]
 
 
 def step(service: Service, event: Event, now: float) -> Outcome:
-    """The one way that a service changes."""
-    return TRANSITIONS[service.phase][type(event)](service, event, now)
+    """The one way that a service changes: by what the event says, then by what is due."""
+    told, actions = _told(service, event, now)
+    after, due = _due(told, now)
+    return after, (*actions, *due)
 
 
-def _ignore(service: Service, _event: Any, _now: float) -> Outcome:
+def backoff_s(failures: int) -> float:
+    """Seconds to wait after this many deaths in a row: none, then 0.5 doubling up to 30."""
+    return 0.0 if failures <= 1 else min(30.0, 0.5 * 2.0 ** min(failures - 2, 16))
+
+
+def _told(service: Service, event: Event, now: float) -> Outcome:
+    """What each event leads to in each phase. One that has no row changes nothing."""
+    match service.phase, event:
+        case _, Exited(pid) if pid in service.draining:
+            return replace(service, draining={old: at for old, at in service.draining.items() if old != pid}), ()
+        case _, StopRequested(limit_s):
+            return _stop(service, now, now + limit_s)
+        case "stopped" | "backoff" | "fatal", RestartRequested() if not service.halted:
+            return _waiting(service, now, failures=0, barren=0), ()  # By hand: all is forgiven.
+        case "starting", Spawned(pid):
+            return replace(service, pid=pid), ()
+        case _, Exited(pid) | Probed(pid) if pid != service.pid:
+            return service, ()
+        case "stopping", Exited():
+            return replace(service, pid=None) if service.halted else _waiting(service, now), ()
+        case "starting" | "serving", _:
+            return _told_alive(service, event, now)
     return service, ()
 
 
-def _start(service: Service, _event: StartRequested, now: float) -> Outcome:
-    return (service, ()) if service.halted else _spawn(service, now)
+def _told_alive(service: Service, event: Event, now: float) -> Outcome:
+    match service.phase, event:
+        case _, RestartRequested() if service.pid is not None:
+            return _restart(service, service.pid, now)
+        case _, Exited(_, how):
+            return _died(service, how, now), ()
+        case "starting", Probed(_, None) if not service.condemned:
+            return replace(service, phase="serving", since=now, deadline=math.inf, barren=0), ()
+        case "serving", Probed(_, None):
+            return replace(service, strikes=0), ()
+        case "serving", Probed(_, str(fault)):
+            return _struck(service, fault, now), ()
+    return service, ()
 
 
-def _spawn(service: Service, now: float) -> Outcome:
-    deadline = now + service.policy.start_limit_s
-    started = replace(service, phase="starting", since=now, pid=None, spawning=True, deadline=deadline)
-    return replace(started, condemned=None, again=False, strikes=0), (Spawn(),)
+def _due(service: Service, now: float) -> Outcome:
+    """What is brought about by time, or by the last process being gone."""
+    late = [pid for pid, at in service.draining.items() if now >= at]
+    service = replace(service, draining={**service.draining, **dict.fromkeys(late, math.inf)})
+    kills = tuple(Action("kill", pid) for pid in late)
+    pid, phase, limit_s = service.pid, service.phase, service.policy.start_limit_s
+    if pid is not None and now >= service.deadline:
+        slow = "did not stop in time" if phase == "stopping" else f"did not answer within {limit_s:g} s"
+        condemned = replace(service, condemned=service.condemned or slow, deadline=math.inf)
+        return condemned, (*kills, Action("kill", pid))
+    if phase == "stopping" and pid is None and not service.draining:
+        return replace(service, phase="stopped", since=now), kills
+    if phase == "backoff" and now >= service.deadline:
+        begun = replace(service, phase="starting", since=now, deadline=now + limit_s, condemned=None, strikes=0)
+        return replace(begun, starts=service.starts + 1), (*kills, Action("spawn"))
+    return service, kills
 
 
-def _spawn_again(service: Service, now: float) -> Outcome:
-    return _spawn(replace(service, restarts=service.restarts + 1), now)
+def _waiting(service: Service, now: float, **changes: Any) -> Service:
+    """To be started at once."""
+    return replace(service, phase="backoff", since=now, deadline=now, pid=None, **changes)
 
 
-def _spawned(service: Service, event: Spawned, now: float) -> Outcome:
-    if not service.spawning:
-        return _kill_stray(service, event, now)
-    started = replace(service, pid=event.pid, spawning=False)
-    return started, (Report("info", f"{service.name} started, pid {event.pid}"),)
+def _restart(service: Service, pid: int, now: float) -> Outcome:
+    terminate, drain_s = (Action("terminate", pid),), service.policy.drain_limit_s
+    if drain_s is None:
+        return replace(service, phase="stopping", since=now, deadline=now + RESTART_LIMIT_S), terminate
+    return _waiting(service, now, draining={**service.draining, pid: now + drain_s}), terminate
 
 
-def _spawned_too_late(service: Service, event: Spawned, now: float) -> Outcome:
-    if not service.spawning:
-        return _kill_stray(service, event, now)
-    return replace(service, pid=event.pid, spawning=False), (Terminate(event.pid),)
+def _stop(service: Service, now: float, limit: float) -> Outcome:
+    draining, deadline = {pid: min(at, limit) for pid, at in service.draining.items()}, min(service.deadline, limit)
+    stopping = replace(service, phase="stopping", since=now, halted=True, draining=draining, deadline=deadline)
+    return stopping, (Action("terminate", service.pid),) if service.pid and service.phase != "stopping" else ()
 
 
-def _kill_stray(service: Service, event: Spawned, _now: float) -> Outcome:
-    return service, (Kill(event.pid), Report("error", f"{service.name}: pid {event.pid} was not asked for; killed"))
+def _struck(service: Service, fault: str, now: float) -> Service:
+    strikes, limit = service.strikes + 1, service.policy.failed_probes
+    if limit is None or strikes < limit or service.condemned:
+        return replace(service, strikes=strikes)
+    return replace(service, condemned=f"did not answer {limit} probes in a row ({fault})", deadline=now)
 
 
-def _spawn_failed(service: Service, event: SpawnFailed, now: float) -> Outcome:
-    if not service.spawning:
-        return service, ()
-    return _died(replace(service, spawning=False), event.reason, now)
-
-
-def _spawn_failed_stopping(service: Service, _event: SpawnFailed, now: float) -> Outcome:
-    return _settle(replace(service, spawning=False), now)
-
-
-def _exited(service: Service, event: Exited, now: float) -> Outcome:
-    if event.pid != service.pid:
-        return _drained(service, event, now)
-    return _died(service, service.condemned or event.description, now)
-
-
-def _died(service: Service, reason: str, now: float) -> Outcome:
-    policy = service.policy
-    good_run = service.phase == "serving" and now - service.since >= policy.good_run_s
-    failures = 1 if good_run else service.failures + 1
-    dead = replace(service, pid=None, last_exit=reason, failures=failures, barren=service.barren + 1)
-    if policy.max_deaths is not None and dead.barren >= policy.max_deaths:
-        fatal = replace(dead, phase="fatal", since=now, deadline=None)
-        return fatal, (Report("error", f"{service.name}: {reason}; given up after {dead.barren} deaths in a row"),)
-    wait = backoff_s(failures)
-    report = Report("error", f"{service.name}: {reason}; starting it again" + (f" in {wait:g} s" if wait else ""))
-    if wait:
-        return replace(dead, phase="backoff", since=now, deadline=now + wait), (report,)
-    after, actions = _spawn_again(dead, now)
-    return after, (report, *actions)
-
-
-def _drained(service: Service, event: Exited, _now: float) -> Outcome:
-    left = tuple(old for old in service.draining if old.pid != event.pid)
-    if left == service.draining:
-        return service, ()
-    report = Report("info", f"old {service.name}, pid {event.pid}, is gone: {event.description}")
-    return replace(service, draining=left), (report,)
-
-
-def _exited_stopping(service: Service, event: Exited, now: float) -> Outcome:
-    if event.pid == service.pid:
-        return _settle(replace(service, pid=None), now)
-    left, reports = _drained(service, event, now)
-    after, actions = _settle(left, now)
-    return after, (*reports, *actions)
-
-
-def _settle(service: Service, now: float) -> Outcome:
-    """Leave stopping when nothing of the service lives."""
-    if service.pid is not None or service.spawning or service.draining:
-        return service, ()
-    if service.again:
-        return _spawn_again(service, now)
-    stopped = replace(service, phase="stopped", since=now, deadline=None, condemned=None)
-    return stopped, (Report("info", f"{service.name} stopped"),)
-
-
-def _answers(service: Service, event: HealthOk, now: float) -> Outcome:
-    if event.pid != service.pid or service.condemned:
-        return service, ()
-    serving = replace(service, phase="serving", since=now, deadline=None, strikes=0, barren=0)
-    return serving, (Report("info", f"{service.name} answers after {now - service.since:.1f} s"),)
-
-
-def _still_answers(service: Service, event: HealthOk, _now: float) -> Outcome:
-    if event.pid != service.pid or service.condemned or not service.strikes:
-        return service, ()
-    return replace(service, strikes=0), (Report("info", f"{service.name} answers again"),)
-
-
-def _silent(service: Service, event: HealthFailed, now: float) -> Outcome:
-    if event.pid != service.pid or service.condemned:
-        return service, ()
-    struck, limit = replace(service, strikes=service.strikes + 1), service.policy.failed_probes
-    if limit is not None and struck.strikes >= limit:
-        return _condemn(struck, f"did not answer {limit} probes in a row ({event.reason})", now)
-    reports = (Report("warning", f"{service.name} does not answer: {event.reason}"),) if struck.strikes == 1 else ()
-    return struck, reports
-
-
-def _condemn(service: Service, why: str, now: float) -> Outcome:
-    if service.pid is None:
-        return service, ()
-    condemned = replace(service, condemned=service.condemned or why, deadline=now + KILL_AGAIN_S)
-    report = Report("error", f"{service.name}, pid {service.pid}, {condemned.condemned}; killing it")
-    return condemned, (report, Kill(service.pid))
-
-
-def _restart(service: Service, _event: RestartRequested, now: float) -> Outcome:
-    """By hand, of a process that starts or serves."""
-    pid, policy = service.pid, service.policy
-    if pid is None:
-        return service, (Report("info", f"{service.name} is being started already"),)
-    if policy.drain_limit_s is None:
-        stopping = replace(service, phase="stopping", since=now, deadline=now + policy.stop_limit_s, again=True)
-        return stopping, (Report("info", f"{service.name}: restart asked for"), Terminate(pid))
-    old = Draining(pid, now + policy.drain_limit_s)
-    after, actions = _spawn_again(replace(service, draining=(*service.draining, old)), now)
-    return after, (Report("info", f"{service.name}: restart asked for, pid {pid} drains"), Retire(pid), *actions)
-
-
-def _restart_dead(service: Service, _event: RestartRequested, now: float) -> Outcome:
-    """By hand, of what waits in backoff, is stopped or was given up: all is forgiven."""
-    if service.halted:
-        return service, ()
-    return _spawn_again(replace(service, failures=0, barren=0), now)
-
-
-def _stop(service: Service, event: StopRequested, now: float) -> Outcome:
-    limit = now + event.limit_s
-    drains = tuple(replace(old, deadline=min(old.deadline, limit)) for old in service.draining)
-    halted = replace(service, halted=True, again=False, draining=drains)
-    if service.phase == "stopping":
-        return replace(halted, deadline=min(service.deadline or limit, limit)), ()
-    stopping = replace(halted, phase="stopping", since=now, deadline=limit)
-    if service.pid is None:
-        return _settle(stopping, now)
-    return stopping, (Terminate(service.pid),)
-
-
-def _halt(service: Service, _event: StopRequested, _now: float) -> Outcome:
-    return replace(service, halted=True), ()
-
-
-def _tick(service: Service, _event: Tick, now: float) -> Outcome:
-    """Draining processes that are past their time, whatever the phase."""
-    late = tuple(old.pid for old in service.draining if now >= old.deadline)
-    drains = tuple(replace(old, deadline=now + KILL_AGAIN_S) if old.pid in late else old for old in service.draining)
-    return replace(service, draining=drains), tuple(Kill(pid) for pid in late)
-
-
-def _tick_alive(service: Service, event: Tick, now: float) -> Outcome:
-    after, kills = _tick(service, event, now)
-    if after.deadline is None or now < after.deadline:
-        return after, kills
-    condemned, actions = _condemn(after, f"did not answer within {service.policy.start_limit_s:g} s", now)
-    return condemned, (*kills, *actions)
-
-
-def _tick_backoff(service: Service, event: Tick, now: float) -> Outcome:
-    after, kills = _tick(service, event, now)
-    if after.deadline is None or now < after.deadline:
-        return after, kills
-    started, actions = _spawn_again(after, now)
-    return started, (*kills, *actions)
-
-
-def _tick_stopping(service: Service, event: Tick, now: float) -> Outcome:
-    after, kills = _tick(service, event, now)
-    if after.pid is None or after.deadline is None or now < after.deadline:
-        return after, kills
-    report = Report("warning", f"{service.name}, pid {after.pid}, did not stop in time; killing it")
-    return replace(after, deadline=now + KILL_AGAIN_S), (*kills, report, Kill(after.pid))
-
-
-_DEAD: dict[type[Event], Handler] = {
-    StartRequested: _ignore,
-    Spawned: _kill_stray,
-    SpawnFailed: _ignore,
-    Exited: _drained,
-    HealthOk: _ignore,
-    HealthFailed: _ignore,
-    Tick: _tick,
-    RestartRequested: _restart_dead,
-    StopRequested: _stop,
-}
-_ALIVE: dict[type[Event], Handler] = {
-    StartRequested: _ignore,
-    Spawned: _kill_stray,
-    SpawnFailed: _ignore,
-    Exited: _exited,
-    HealthOk: _still_answers,
-    HealthFailed: _silent,
-    Tick: _tick_alive,
-    RestartRequested: _restart,
-    StopRequested: _stop,
-}
-
-TRANSITIONS: dict[Phase, dict[type[Event], Handler]] = {
-    "stopped": {**_DEAD, StartRequested: _start, StopRequested: _halt},
-    "starting": {
-        **_ALIVE,
-        Spawned: _spawned,
-        SpawnFailed: _spawn_failed,
-        HealthOk: _answers,
-        HealthFailed: _ignore,
-    },
-    "serving": _ALIVE,
-    "backoff": {**_DEAD, Tick: _tick_backoff},
-    "fatal": _DEAD,
-    "stopping": {
-        **_ALIVE,
-        Spawned: _spawned_too_late,
-        SpawnFailed: _spawn_failed_stopping,
-        Exited: _exited_stopping,
-        HealthOk: _ignore,
-        HealthFailed: _ignore,
-        Tick: _tick_stopping,
-        RestartRequested: _ignore,
-    },
-}
-"""Every pair of phase and event, and what it leads to."""
+def _died(service: Service, how: str, now: float) -> Service:
+    good_run = service.phase == "serving" and now - service.since >= GOOD_RUN_S
+    failures, barren, most = 1 if good_run else service.failures + 1, service.barren + 1, service.policy.max_deaths
+    fate: ServiceState = "backoff" if most is None or barren < most else "fatal"
+    dead = replace(service, phase=fate, since=now, pid=None, deadline=now + backoff_s(failures))
+    return replace(dead, last_exit=service.condemned or how, failures=failures, barren=barren)

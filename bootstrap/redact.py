@@ -17,7 +17,6 @@ SHORTEST = 8
 _SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
 
 _NAMED = r"(?:api[_-]?key|access[_-]?key|(?:access|auth|hf|hub|client|operator)[_-]?token|secret|passw(?:or)?d)"
-_SECRET_FLAG = re.compile(rf"--[\w-]{{0,40}}{_NAMED}", re.IGNORECASE)
 
 # Every repeat of a prefix is bounded, so that a long line costs time in proportion to its length.
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -61,9 +60,5 @@ class Redactor:
         return text
 
     def argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """A command line fit to be shown: the value after a flag like --api-key is an element of its own."""
-        flags = ("", *command)
-        return tuple(
-            MARK if _SECRET_FLAG.fullmatch(flag) else self.line(part)
-            for flag, part in zip(flags, command, strict=False)
-        )
+        """A command line fit to be shown: the value after a flag like --api-key is a line of its own here."""
+        return tuple(self.line("\n".join(command)).split("\n"))

@@ -7,21 +7,26 @@ engine, then by SIGKILL whatever descends from us and still lives.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
+import shutil
 import signal
+import socket
+import sys
 import time
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from bootstrap import ctlsocket, report
-from bootstrap.command import Wiring, bridge_env, engine_argv, engine_env
-from bootstrap.events import RestartRequested, StartRequested, StopRequested, Tick
+from bootstrap import ctlsocket, host, report, spec
+from bootstrap.command import TOKENS, bridge_env, engine_argv, engine_env
+from bootstrap.errors import Problem, Usage, failing_as
 from bootstrap.keeper import Keeper, Launch
 from bootstrap.logtap import Journal
-from bootstrap.probes import HostWatch
-from bootstrap.processes import Children, become_subreaper
+from bootstrap.machine import BRIDGE, ENGINE, RestartRequested, StopRequested
+from bootstrap.processes import Children
 from bootstrap.redact import Redactor, secret_values
-from bootstrap.spec import not_in_force
-from bootstrap.startup import EXIT_REFUSED, CannotStart, Ready, Settings, prepare
 
 TICK_S = 0.25
 BRIDGE_STOP_S = 3.0
@@ -30,96 +35,125 @@ STOP_LIMIT_S = 10.0
 _SWEEP_S = 1.5
 
 
-def run(settings: Settings, version: str) -> int:
-    """Serve until a signal or `stop-pod`; the exit code. Errors: CannotStart, before anything was started."""
-    ready = prepare(settings)
-    try:
-        secrets = (settings.client_token, settings.operator_token, *secret_values(settings.environ))
-        redactor = Redactor((*secrets, *secret_values(dict(ready.spec.serve.env))))
-        try:
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that `run` was asked for."""
+
+    version: str
+    config: Path
+    state: Path
+    socket: Path
+    host: str
+    port: int
+    engine_port: int  # 0: take a free one
+    vllm: tuple[str, ...]
+    environ: dict[str, str] = field(repr=False)
+    bridge: tuple[str, ...] = (sys.executable, "-P", "-m", "bridge")
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal or `stop-pod`; the exit code. Errors: Problem, before anything was started."""
+    with listen(settings.host, settings.port) as listener:
+        wanted = read_config(settings.config)
+        tokens = [settings.environ.get(name, "") for name in TOKENS]
+        if not all(tokens):
+            raise Usage(f"{' and '.join(TOKENS)} must be set: nobody may use a pod without one")
+        redactor = Redactor((*tokens, *secret_values(settings.environ), *secret_values(dict(wanted.serve.env))))
+        ctlsocket.refuse_if_answered(settings.socket)
+        with failing_as(f"cannot use {settings.state} as the state folder"):
+            settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             journal = Journal(settings.state / "logs", redactor, time.time)
-        except OSError as error:
-            raise CannotStart(f"cannot write {settings.state / 'logs'}: {error.strerror}", EXIT_REFUSED) from error
-        try:
-            asyncio.run(_main(settings, ready, journal, redactor, version))
-        finally:
-            journal.close()
-    finally:
-        ready.listener.close()
-        ready.control.close()
-        settings.socket.unlink(missing_ok=True)
+        with contextlib.closing(journal):
+            asyncio.run(_serve(settings, wanted, listener, journal))
     return 0
 
 
-async def _main(settings: Settings, ready: Ready, journal: Journal, redactor: Redactor, version: str) -> None:
-    loop = asyncio.get_running_loop()
-    become_subreaper()
-    children = Children(loop)
-    loop.add_signal_handler(signal.SIGCHLD, children.reap)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            pod = Pod(settings, ready, journal, redactor, children, tasks, version)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                loop.add_signal_handler(number, pod.stop.set)
-            background = [
-                tasks.create_task(work)
-                for work in (pod.tick(), pod.engine.probe(), pod.bridge.probe(), pod.watch.run())
-            ]
-            async with ctlsocket.serving(ready.control, pod.handle):
-                pod.start()
-                await pod.stop.wait()
-                await pod.wind_down()
-            for task in background:
-                task.cancel()
-            if left := await children.sweep(_SWEEP_S):
-                journal.say("error", f"still alive at the end: {sorted(left)}")
-            else:
-                journal.say("info", "bootstrap ends; nothing is left")
-    finally:
-        await children.sweep(_SWEEP_S)
-        loop.remove_signal_handler(signal.SIGCHLD)
+async def _serve(settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal) -> None:
+    await Pod(settings, wanted, listener, journal).serve()
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """The bridge's listening socket; create_server sets SO_REUSEADDR, for a restart within TIME_WAIT."""
+    if not 0 <= port <= 65_535:
+        raise Usage(f"--port {port} is not between 0 and 65535")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with failing_as(f"cannot listen on {address} port {port} (give another --port)"):
+        return socket.create_server((address, port), family=family, backlog=1024)
+
+
+def read_config(path: Path) -> spec.PodSpec:
+    with failing_as(f"cannot read the config {path}", Usage):
+        text = path.read_bytes().decode()
+    return spec.parse(text)
+
+
+def free_port() -> int:
+    """On loopback, below Linux's ephemeral range (32768 up): no connection takes it while the engine is restarted."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise Problem("no free port for the engine between 20000 and 32000; give --engine-port")
 
 
 class Pod:
     """The two services, and the answers to what is asked of them."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        ready: Ready,
-        journal: Journal,
-        redactor: Redactor,
-        children: Children,
-        tasks: asyncio.TaskGroup,
-        version: str,
-    ) -> None:
+    def __init__(self, settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal) -> None:
         self.stop = asyncio.Event()
-        self.watch = HostWatch(children, engine_env(ready.spec, settings.environ))
-        self._settings, self._ready, self._journal, self._version = settings, ready, journal, version
-        self._redactor, self._started = redactor, time.monotonic()
-        engine, bridge = _engine(settings, ready), _bridge(settings, ready)
-        self.engine = Keeper(engine, settings.engine_policy, children, journal, tasks, time.monotonic)
-        self.bridge = Keeper(bridge, settings.bridge_policy, children, journal, tasks, time.monotonic)
-        self._keepers = {"engine": self.engine, "bridge": self.bridge}
+        self._settings, self._spec, self._journal = settings, wanted, journal
+        self._started, self._host, self._children = time.monotonic(), report.Host(), Children()
+        engine, bridge = launches(settings, wanted, listener)
+        self.engine = Keeper(engine, ENGINE, self._children, journal)
+        self.bridge = Keeper(bridge, BRIDGE, self._children, journal)
 
-    def start(self) -> None:
-        spec, port = self._ready.spec, self._ready.listener.getsockname()[1]
-        self._journal.say(
-            "info",
-            f"bootstrap {self._version}, pid {os.getpid()}: serial {spec.serial}, model {spec.serve.model}, "
-            f"bridge on {self._settings.host} port {port}, engine on port {self._ready.engine_port}",
-        )
-        for setting in not_in_force(spec):
+    async def serve(self) -> None:
+        """Until a signal or `stop-pod`. Errors: Problem, before anything was started."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
+        try:
+            async with ctlsocket.serving(self._settings.socket, self.handle), asyncio.TaskGroup() as tasks:
+                self._say_hello()
+                for keeper in (self.engine, self.bridge):
+                    keeper.post(RestartRequested())
+                work = (self.tick(), self.watch_host(), self.engine.probe(), self.bridge.probe())
+                background = [tasks.create_task(each) for each in work]
+                await self.stop.wait()
+                await self.wind_down()
+                for task in background:
+                    task.cancel()
+        finally:
+            left = await self._children.sweep(_SWEEP_S)
+            how = f"still alive: {sorted(left)}" if left else "nothing is left"
+            self._journal.say("error" if left else "info", f"bootstrap ends; {how}")
+
+    def _say_hello(self) -> None:
+        serial, model = self._spec.serial, self._spec.serve.model
+        what = f"bootstrap {self._settings.version}, pid {os.getpid()}: serial {serial}, model {model}"
+        self._journal.say("info", f"{what}, bridge on {self.bridge.launch.health}")
+        self._journal.say("info", "engine command: " + " ".join(self.engine.shown))
+        for setting in spec.not_in_force(self._spec):
             self._journal.say("warning", f"pod.toml: {setting} is read, but this version does not act on it")
-        self._journal.say("info", "engine command: " + " ".join(self._redactor.argv(self.engine.launch.argv)))
-        self.engine.post(StartRequested())
-        self.bridge.post(StartRequested())
 
     async def tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            for keeper in self._keepers.values():
-                keeper.post(Tick())
+            for keeper in (self.engine, self.bridge):
+                keeper.tick()
+
+    async def watch_host(self, every_s: float = 2.0, limit_s: float = 10.0) -> None:
+        """What nvidia-smi says, asked again and again without making anyone wait; that there is none is a fact."""
+        env, cuda = self.engine.launch.env, None
+        if (program := shutil.which("nvidia-smi", path=env.get("PATH"))) is None:
+            return
+        while True:
+            try:
+                cuda = cuda or host.cuda_version(await self._children.output((program,), env, limit_s))
+                rows = await self._children.output((program, *host.QUERY), env, limit_s)
+                self._host = host.parse_query(rows, cuda)
+            except Problem as error:
+                self._host = report.Host(driver=self._host.driver, cuda=cuda, gpu_error=str(error))
+            await asyncio.sleep(every_s)
 
     async def wind_down(self) -> None:
         """Bridge, then engine; returns when both are stopped, or when time is up and the sweep must do the rest."""
@@ -133,75 +167,50 @@ class Pod:
             self._journal.say("error", "not everything stopped in time; killing what is left")
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One request of the control socket."""
+        """One request of the control socket. Errors: Problem, when it makes no sense."""
         match request:
             case {"cmd": "status"}:
                 after = request.get("log_after")
-                if after is not None and (not isinstance(after, int) or isinstance(after, bool)):
-                    return ctlsocket.refusal("log_after must be a whole number")
-                return {"ok": True, "status": report.to_json(self.status(after))}
+                if after is not None and type(after) is not int:
+                    raise Problem("log_after must be a whole number")
+                return {"status": report.to_json(self.status(after))}
             case {"cmd": "restart", "service": "engine" | "bridge" as name}:
                 if self.stop.is_set():
-                    return ctlsocket.refusal("the pod is stopping")
-                self._keepers[name].post(RestartRequested())
-                return {"ok": True}
+                    raise Problem("the pod is stopping")
+                (self.engine if name == "engine" else self.bridge).post(RestartRequested())
             case {"cmd": "restart"}:
-                return ctlsocket.refusal('service must be "engine" or "bridge"')
+                raise Problem('service must be "engine" or "bridge"')
             case {"cmd": "stop-pod"}:
                 self.stop.set()
-                return {"ok": True}
             case _:
-                return ctlsocket.refusal('cmd must be "status", "restart" or "stop-pod"')
+                raise Problem('cmd must be "status", "restart" or "stop-pod"')
+        return {}
 
     def status(self, log_after: int | None) -> report.Status:
         log, log_next = self._journal.since(log_after)
         return report.Status(
-            version=self._version,
+            version=self._settings.version,
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
-            serial=self._ready.spec.serial,
-            model=self._ready.spec.serve.model,
+            serial=self._spec.serial,
+            model=self._spec.serve.model,
             config_error=None,
-            engine=self._view(self.engine),
-            bridge=self._view(self.bridge),
-            host=self.watch.host,
+            engine=self.engine.view(),
+            bridge=self.bridge.view(),
+            host=self._host,
             log=log,
             log_next=log_next,
         )
 
-    def _view(self, keeper: Keeper) -> report.Service:
-        return keeper.view(self._redactor.argv(keeper.launch.argv))
 
-
-def _engine(settings: Settings, ready: Ready) -> Launch:
-    return Launch(
-        name="engine",
-        argv=engine_argv(ready.spec, settings.vllm, ready.engine_port),
-        env=engine_env(ready.spec, settings.environ),
-        address="127.0.0.1",
-        port=ready.engine_port,
-        health="/health",
-        owns_orphans=True,
-    )
-
-
-def _bridge(settings: Settings, ready: Ready) -> Launch:
-    address, port = ready.listener.getsockname()[:2]
-    fd = ready.listener.fileno()
-    wiring = Wiring(
-        listen_fd=fd,
-        engine_url=f"http://127.0.0.1:{ready.engine_port}",
-        bootstrap_socket=str(settings.socket.absolute()),
-        client_token=settings.client_token,
-        operator_token=settings.operator_token,
-    )
-    return Launch(
-        name="bridge",
-        argv=settings.bridge,
-        env=bridge_env(ready.spec, settings.environ, wiring),
-        address={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address),
-        port=port,
-        health="/healthz",
-        owns_orphans=False,
-        pass_fds=(fd,),
+def launches(settings: Settings, wanted: spec.PodSpec, listener: socket.socket) -> tuple[Launch, Launch]:
+    """Of the engine and of the bridge."""
+    port, control, fd = settings.engine_port or free_port(), str(settings.socket.absolute()), listener.fileno()
+    url, environ = f"http://127.0.0.1:{port}", settings.environ
+    address, bridge_port = listener.getsockname()[:2]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+    health = f"http://{f'[{reached}]' if ':' in reached else reached}:{bridge_port}/healthz"
+    return (
+        Launch("engine", engine_argv(wanted, settings.vllm, port), engine_env(wanted, environ), f"{url}/health"),
+        Launch("bridge", settings.bridge, bridge_env(wanted, environ, fd, url, control), health, (fd,)),
     )

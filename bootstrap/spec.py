@@ -7,15 +7,14 @@ the matter to vLLM. docs/config.md describes every key.
 from __future__ import annotations
 
 import difflib
+import operator
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from bootstrap import checks
-from bootstrap.checks import Pairs
-from bootstrap.toml_reader import Reader
+from bootstrap import toml_reader as toml
 from bootstrap.toml_reader import SpecError as SpecError
 
 
@@ -23,87 +22,87 @@ from bootstrap.toml_reader import SpecError as SpecError
 class Serve:
     """[serve]: which model is served, and the engine's limits."""
 
-    model: Annotated[str, checks.text]
-    context: Annotated[int | None, checks.whole(1)] = None
-    concurrency: Annotated[int | None, checks.whole(1)] = None
-    batched_tokens: Annotated[int | None, checks.whole(1)] = None
-    memory_utilization: Annotated[float | None, checks.number(0, 1)] = None
-    kv_cache_bytes: Annotated[int | None, checks.whole(1)] = None
-    kv_dtype: Annotated[str, checks.text] = "auto"
-    prefix_caching: Annotated[bool | None, checks.flag] = None
-    async_scheduling: Annotated[bool | None, checks.flag] = None
-    images: Annotated[int | None, checks.whole(0)] = None
-    block_size: Annotated[int | None, checks.whole(1)] = None
-    num_gpu_blocks: Annotated[int | None, checks.whole(1)] = None
-    extra_args: Annotated[tuple[str, ...], checks.args] = ()
-    env: Annotated[tuple[tuple[str, str], ...], checks.env] = ()
+    model: Annotated[str, toml.TEXT]
+    context: Annotated[int | None, toml.whole(1)] = None
+    concurrency: Annotated[int | None, toml.whole(1)] = None
+    batched_tokens: Annotated[int | None, toml.whole(1)] = None
+    memory_utilization: Annotated[float | None, toml.number(0, 1)] = None
+    kv_cache_bytes: Annotated[int | None, toml.whole(1)] = None
+    kv_dtype: Annotated[str, toml.TEXT] = "auto"
+    prefix_caching: Annotated[bool | None, toml.FLAG] = None
+    async_scheduling: Annotated[bool | None, toml.FLAG] = None
+    images: Annotated[int | None, toml.whole(0)] = None
+    block_size: Annotated[int | None, toml.whole(1)] = None
+    num_gpu_blocks: Annotated[int | None, toml.whole(1)] = None
+    extra_args: Annotated[tuple[str, ...], toml.ARGS] = ()
+    env: Annotated[tuple[tuple[str, str], ...], toml.ENV] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """[models.<key>]: one model that can be served. `context`, where set, wins over that of [serve]."""
 
-    repo: Annotated[str, checks.text]
-    names: Annotated[tuple[str, ...], checks.names]
-    revision: Annotated[str | None, checks.text] = None
-    context: Annotated[int | None, checks.whole(1)] = None
-    args: Annotated[tuple[str, ...], checks.args] = ()
-    reasoning_parser: Annotated[str | None, checks.text] = None
-    tool_parser: Annotated[str | None, checks.text] = None
-    speculative: Annotated[Pairs, checks.pairs] = ()
+    repo: Annotated[str, toml.TEXT]
+    names: Annotated[tuple[str, ...], toml.NAMES]
+    revision: Annotated[str | None, toml.TEXT] = None
+    context: Annotated[int | None, toml.whole(1)] = None
+    args: Annotated[tuple[str, ...], toml.ARGS] = ()
+    reasoning_parser: Annotated[str | None, toml.TEXT] = None
+    tool_parser: Annotated[str | None, toml.TEXT] = None
+    speculative: Annotated[tuple[tuple[str, toml.Scalar], ...], toml.PAIRS] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """[bridge.effort]: tokens of thinking per effort of the request; `max` has no budget."""
 
-    low: Annotated[int, checks.whole(1)] = 1024
-    medium: Annotated[int, checks.whole(1)] = 4096
-    high: Annotated[int, checks.whole(1)] = 16_384
-    xhigh: Annotated[int, checks.whole(1)] = 32_768
+    low: Annotated[int, toml.whole(1)] = 1024
+    medium: Annotated[int, toml.whole(1)] = 4096
+    high: Annotated[int, toml.whole(1)] = 16_384
+    xhigh: Annotated[int, toml.whole(1)] = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    mode: Annotated[Literal["translate", "native", "off"], checks.one_of("translate", "native", "off")] = "translate"
-    ping_seconds: Annotated[float, checks.number(0)] = 15.0
-    max_streams: Annotated[int, checks.whole(1)] = 256
-    guard: Annotated[Literal["off", "warn", "refuse"], checks.one_of("off", "warn", "refuse")] = "off"
-    unknown_model: Annotated[Literal["serve", "refuse"], checks.one_of("serve", "refuse")] = "serve"
+    mode: Annotated[Literal["translate", "native", "off"], toml.one_of("translate", "native", "off")] = "translate"
+    ping_seconds: Annotated[float, toml.number(0)] = 15.0
+    max_streams: Annotated[int, toml.whole(1)] = 256
+    guard: Annotated[Literal["off", "warn", "refuse"], toml.one_of("off", "warn", "refuse")] = "off"
+    unknown_model: Annotated[Literal["serve", "refuse"], toml.one_of("serve", "refuse")] = "serve"
     effort: Effort = field(default_factory=Effort)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    on_request: Annotated[bool, checks.flag] = False
-    dwell_minutes: Annotated[float, checks.number(0)] = 10.0
-    strategy: Annotated[Literal["restart", "sleep"], checks.one_of("restart", "sleep")] = "restart"
+    on_request: Annotated[bool, toml.FLAG] = False
+    dwell_minutes: Annotated[float, toml.number(0)] = 10.0
+    strategy: Annotated[Literal["restart", "sleep"], toml.one_of("restart", "sleep")] = "restart"
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    stop_after_minutes: Annotated[float | None, checks.number(0)] = None
+    stop_after_minutes: Annotated[float | None, toml.number(0)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    mirror: Annotated[str | None, checks.mirror] = None
-    every_seconds: Annotated[float, checks.number(0)] = 25.0
+    mirror: Annotated[str | None, toml.MIRROR] = None
+    every_seconds: Annotated[float, toml.number(0)] = 25.0
 
 
 @dataclass(frozen=True, slots=True)
 class Preload:
-    models: Annotated[tuple[str, ...], checks.texts] = ()
+    models: Annotated[tuple[str, ...], toml.TEXTS] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Desktop:
-    enabled: Annotated[bool, checks.flag] = False
+    enabled: Annotated[bool, toml.FLAG] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    sha256: Annotated[str | None, checks.text] = None
+    sha256: Annotated[str | None, toml.TEXT] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class PodSpec:
 
     serve: Serve
     models: Mapping[str, Model]
-    serial: Annotated[int, checks.whole(0)] = 0
+    serial: Annotated[int, toml.whole(0)] = 0
     bridge: Bridge = field(default_factory=Bridge)
     swap: Swap = field(default_factory=Swap)
     idle: Idle = field(default_factory=Idle)
@@ -140,22 +139,25 @@ def parse(text: str) -> PodSpec:
         raise SpecError(f"not TOML: {_TOML_PLACE.sub('', str(error))}", line) from error
     except (ValueError, RecursionError) as error:
         raise SpecError("not TOML: a number of thousands of digits, or thousands of nested brackets") from error
-    reader = Reader(text)
-    for name, table in reader.table((), document, "models").items():
-        if isinstance(table, dict):
-            table.setdefault("names", [name])
+    models = document.get("models")
+    for key, model in models.items() if isinstance(models, dict) else ():
+        if isinstance(model, dict):
+            model.setdefault("names", [key])
+    reader = toml.Reader(text)
     spec: PodSpec = reader.section(PodSpec, (), document)
     _check_across(spec, reader)
     return spec
 
 
-def _check_across(spec: PodSpec, reader: Reader) -> None:
+def _check_across(spec: PodSpec, reader: toml.Reader) -> None:
     """What no single key can tell."""
     serve, known = spec.serve, ", ".join(spec.models) or "none"
-    if serve.model not in spec.models:
-        near = difflib.get_close_matches(serve.model, spec.models, n=1)
-        message = f'"model" in [serve] is "{serve.model}", and there is no [models.{serve.model}] (there is: {known})'
-        raise reader.error(message, ("serve", "model"), near[0] if near else None)
+    wanted = [("serve", "model", serve.model), *(("preload", "models", key) for key in spec.preload.models)]
+    for section, name, key in wanted:
+        if key not in spec.models:
+            near = difflib.get_close_matches(key, spec.models, n=1)
+            message = f'"{name}" in [{section}] has "{key}", and there is no [models.{key}] (there is: {known})'
+            raise reader.error(message, (section, name), near[0] if near else None)
     if serve.memory_utilization is not None and serve.kv_cache_bytes is not None:
         message = '"memory_utilization" and "kv_cache_bytes" in [serve] exclude each other; keep one'
         raise reader.error(message, ("serve", "kv_cache_bytes"))
@@ -165,25 +167,16 @@ def _check_across(spec: PodSpec, reader: Reader) -> None:
             if owners.setdefault(name, key) != key:
                 message = f'the name "{name}" belongs to [models.{owners[name]}] already'
                 raise reader.error(message, ("models", key, "names"))
-    for key in spec.preload.models:
-        if key not in spec.models:
-            message = f'"models" in [preload] has "{key}", and there is no [models.{key}] (there is: {known})'
-            raise reader.error(message, ("preload", "models"))
+
+
+_NOT_YET = (
+    *("bridge.mode", "bridge.guard", "swap.on_request", "idle.stop_after_minutes", "log.mirror", "preload.models"),
+    *("desktop.enabled", "code.sha256"),
+)
 
 
 def not_in_force(spec: PodSpec) -> tuple[str, ...]:
     """Settings that are read and checked, and that this version of the pod does not act on: to be said aloud."""
-    return tuple(
-        name
-        for name, is_set in (
-            ("[bridge] mode", spec.bridge.mode != "translate"),
-            ("[bridge] guard", spec.bridge.guard != "off"),
-            ("[swap] on_request", spec.swap.on_request),
-            ("[idle] stop_after_minutes", spec.idle.stop_after_minutes is not None),
-            ("[log] mirror", spec.log.mirror is not None),
-            ("[preload] models", bool(spec.preload.models)),
-            ("[desktop] enabled", spec.desktop.enabled),
-            ("[code] sha256", spec.code.sha256 is not None),
-        )
-        if is_set
-    )
+    default = PodSpec(spec.serve, spec.models)
+    places = [(name, operator.attrgetter(name)) for name in _NOT_YET]
+    return tuple("[{}] {}".format(*name.split(".")) for name, value in places if value(spec) != value(default))

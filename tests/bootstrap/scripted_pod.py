@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from bootstrap.runner import run
-from bootstrap.startup import Settings
+from bootstrap.runner import Settings, run
 
 HERE = Path(__file__).parent
 
@@ -15,6 +14,7 @@ HERE = Path(__file__).parent
 def main(state: Path, config: Path) -> int:
     return run(
         Settings(
+            version="test",
             config=config,
             state=state,
             socket=state / "b.sock",
@@ -23,11 +23,12 @@ def main(state: Path, config: Path) -> int:
             engine_port=0,
             vllm=(sys.executable, str(HERE / "fake_vllm.py")),
             bridge=(sys.executable, str(HERE / "scripted_bridge.py")),
-            client_token="client-token-0123",
-            operator_token="operator-token-4567",
-            environ=dict(os.environ),
-        ),
-        "test",
+            environ={
+                **os.environ,
+                "PASSERELLE_CLIENT_TOKEN": "client-token-0123",
+                "PASSERELLE_OPERATOR_TOKEN": "operator-token-4567",
+            },
+        )
     )
 
 

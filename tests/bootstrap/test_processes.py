@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -12,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bootstrap.processes import Children, Process, describe, kill, living, parse_stat, with_descendants
+from bootstrap.errors import Problem
+from bootstrap.processes import Children, descendants, describe, kill, living, state_and_parent
 from tests.bootstrap.deadline import until
 
 SLEEP = "import time; time.sleep(600)"
 
 
 def test_a_command_may_be_called_anything() -> None:
-    assert parse_stat("42 (a) b) (c) S 1 42 40 0 -1 4194560 1") == Process(42, "S", 1, 42, 40)
+    assert state_and_parent("42 (a) b) (c) S 1 42 40 0 -1 4194560 1") == ("S", 1)
 
 
 @pytest.mark.parametrize(
@@ -33,24 +35,24 @@ def test_describe(status: int, words: str) -> None:
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30))
 def test_descendants_of_any_table_even_one_that_runs_in_circles(parents: list[int]) -> None:
-    table = [Process(pid, "S", parent, pid, pid) for pid, parent in enumerate(parents, start=1)]
-    found = with_descendants([1], table)
+    table = dict(enumerate(parents, start=1))
+    found = descendants([1], table)
     assert 1 in found
-    assert all(process.pid in found for process in table if process.parent in found)
-    assert all(pid == 1 or parents[pid - 1] in found for pid in found)
+    assert all(pid in found for pid, parent in table.items() if parent in found)
+    assert all(pid == 1 or table[pid] in found for pid in found)
 
 
 def test_we_are_among_the_living() -> None:
-    assert os.getpid() in {process.pid for process in living()}
+    assert living()[os.getpid()] == os.getppid()
 
 
 @pytest.fixture
 async def children() -> AsyncIterator[Children]:
     loop = asyncio.get_running_loop()
-    children = Children(loop)
-    loop.add_signal_handler(signal.SIGCHLD, children.reap)
+    children = Children()
     yield children
     loop.remove_signal_handler(signal.SIGCHLD)
+    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # No longer PR_SET_CHILD_SUBREAPER: the test runner is no supervisor.
 
 
 class Child:
@@ -78,16 +80,15 @@ async def test_both_outputs_and_the_end_are_told(children: Children) -> None:
 
 
 @pytest.mark.process
-async def test_what_a_dead_child_leaves_in_its_session_and_what_left_its_session(children: Children) -> None:
-    leave = (
-        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', %r], start_new_session=%s); print(p.pid)"
-    )
-    child = Child(children, leave % (SLEEP, False))
+@pytest.mark.parametrize("session", [True, False])
+async def test_what_a_dead_child_leaves_is_ours_whatever_its_session(children: Children, session: bool) -> None:
+    leave = f"p = subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session={session}); print(p.pid)"
+    child = Child(children, f"import subprocess, sys; {leave}")
     await until(lambda: child.ended and child.written.endswith(b"\n"))
     left = int(child.written)
-    assert children.remains(child.pid, orphans=False) == {left}
+    assert children.orphans() == {left}
     kill([left])
-    await until(lambda: not children.remains(child.pid, orphans=False))
+    await until(lambda: not children.orphans())
 
 
 @pytest.mark.process
@@ -99,7 +100,7 @@ async def test_kill_takes_the_descendants_too(children: Children) -> None:
     children.kill(child.pid)
     await until(lambda: child.ended)
     assert child.ended == "killed by SIGKILL"
-    await until(lambda: grandchild not in {process.pid for process in living()})
+    await until(lambda: grandchild not in living())
 
 
 @pytest.mark.process
@@ -112,6 +113,27 @@ async def test_a_child_that_is_reaped_is_never_signalled(children: Children) -> 
 
 
 @pytest.mark.process
-async def test_a_program_that_is_not_there(children: Children) -> None:
-    with pytest.raises(FileNotFoundError):
-        children.spawn(("/no/such/program",), {}, lambda _: None, lambda _pid, _how: None)
+async def test_the_sweep_leaves_nothing(children: Children) -> None:
+    child = Child(children, f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}")
+    assert await children.sweep(10.0) == set()
+    assert child.pid not in living()
+
+
+@pytest.mark.process
+async def test_output_is_what_a_program_prints(children: Children) -> None:
+    code = "import sys; print('hello'); sys.exit('no driver')"
+    printed = await children.output((sys.executable, "-c", code), dict(os.environ), 30.0)
+    assert sorted(printed.split()) == ["driver", "hello", "no"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("argv", "limit", "says"),
+    [
+        ((sys.executable, "-c", SLEEP), 0.2, "no answer in 0.2 s"),
+        (("/no/such/program",), 30.0, "cannot start /no/such/program: No such file or directory"),
+    ],
+)
+async def test_output_that_never_comes(children: Children, argv: tuple[str, ...], limit: float, says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        await children.output(argv, dict(os.environ), limit)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,16 @@ import msgspec
 import pytest
 
 from bootstrap import ctlsocket
-from bootstrap.processes import living, with_descendants
-from bootstrap.report import Service, Status
+from bootstrap.errors import Problem
+from bootstrap.processes import descendants, living
+from bootstrap.report import Host, Service, Status
+from bootstrap.runner import Settings, free_port, launches, listen, run
+from bootstrap.spec import parse
 from tests.bootstrap.deadline import wait_for
 
 pytestmark = pytest.mark.process
 
+DATA = Path(__file__).parents[1] / "data" / "bootstrap"
 SECRETS = ("client-token-0123", "operator-token-4567", "plain-secret-0123", "hf_abcdefghijklmnop")
 
 
@@ -51,7 +56,7 @@ class Bootstrap:
 
     def status(self, log_after: int = 0) -> Status | None:
         """None while nobody answers."""
-        with contextlib.suppress(ctlsocket.SocketProblem):
+        with contextlib.suppress(Problem):
             return msgspec.convert(self.ask(cmd="status", log_after=log_after)["status"], Status, strict=True)
         return None
 
@@ -79,12 +84,12 @@ class Bootstrap:
         return "\n".join(line.text for line in status.log)
 
     def get(self, path: str) -> HTTPResponse:
-        port = self.text().split("bridge on 127.0.0.1 port ")[1].split(",")[0]
+        port = self.text().split("bridge on http://127.0.0.1:")[1].split("/")[0]
         response: HTTPResponse = urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30)
         return response
 
     def family(self) -> set[int]:
-        return with_descendants([self.process.pid], living())
+        return descendants([self.process.pid], living())
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> float:
         """Stop it; the seconds that it took."""
@@ -116,7 +121,7 @@ def pod(tmp_path: Path) -> Iterator[Bootstrap]:
 
 
 def gone(pids: set[int]) -> bool:
-    return not pids & {process.pid for process in living()}
+    return not pids & living().keys()
 
 
 def test_both_come_up_and_the_status_is_the_contracts(pod: Bootstrap) -> None:
@@ -183,7 +188,7 @@ def test_a_bridge_that_hangs_is_killed_and_started_again(pod: Bootstrap) -> None
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     bridge = pod.service("bridge", "serving", restarts=1)
-    assert bridge.last_exit == "did not answer 2 probes in a row (/healthz: no answer in 2 s)"
+    assert bridge.last_exit == "did not answer 3 probes in a row (/healthz: no answer in 3 s)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -242,6 +247,136 @@ def test_no_secret_is_in_status_or_logs(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused(pod: Bootstrap, request_: dict[str, Any], says: str) -> None:
     wait_for(pod.status)
-    answer = pod.ask(**request_)
-    assert answer["ok"] is False
-    assert says in answer["error"]
+    with pytest.raises(Problem, match=says):
+        pod.ask(**request_)
+
+
+def test_what_nvidia_smi_says_and_how_it_fails(tmp_path: Path) -> None:
+    smi, failing = tmp_path / "nvidia-smi", tmp_path / "failing"
+    smi.write_text(
+        f'#!/bin/sh\n[ -e {failing} ] && echo "GPU is lost" && exit 9\n'
+        f'case "$1" in --query*) cat {DATA}/nvidia-smi-h200-query.csv;; *) cat {DATA}/nvidia-smi-h200.txt;; esac\n',
+        encoding="utf-8",
+    )
+    smi.chmod(0o755)
+    with running(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}") as pod:
+
+        def host(wanted: Callable[[Host], object]) -> Host:
+            def look() -> Host | None:
+                status = pod.status()
+                return status.host if status and wanted(status.host) else None
+
+            return wait_for(look)
+
+        seen = host(lambda host: host.gpus)
+        assert (seen.cuda, seen.driver, seen.gpus[0].name) == ("13.0", "580.159.04", "NVIDIA H200")
+        failing.touch()
+        seen = host(lambda host: host.gpu_error)
+        assert (seen.gpu_error, seen.cuda, seen.gpus) == ("GPU is lost", "13.0", ())
+
+
+CONFIG = '[serve]\nmodel = "a"\n[models.a]\nrepo = "x/a"\n'
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "pod.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return path
+
+
+def settings(config: Path, **changes: Any) -> Settings:
+    state = changes.pop("state", config.parent / "state")
+    environ = {"PASSERELLE_CLIENT_TOKEN": "client-secret", "PASSERELLE_OPERATOR_TOKEN": "operator-secret"}
+    given = Settings("test", config, state, state / "b.sock", "127.0.0.1", 0, 0, ("vllm",), environ)
+    return replace(given, **changes)
+
+
+def refused(given: Settings) -> tuple[int, str]:
+    with pytest.raises(Problem) as caught:
+        run(given)
+    return caught.value.exit_code, str(caught.value)
+
+
+def test_a_port_in_use(config: Path) -> None:
+    with listen("127.0.0.1", 0) as other:
+        port = other.getsockname()[1]
+        code, line = refused(settings(config, port=port))
+    assert code == 2
+    assert line.startswith(f"cannot listen on 127.0.0.1 port {port} (give another --port): Address already in use")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "code"), [("256.1.1.1", 0, 2), ("127.0.0.1", 70_000, 64), ("192.0.2.1", 0, 2)]
+)
+def test_an_address_that_is_none(config: Path, host: str, port: int, code: int) -> None:
+    assert refused(settings(config, host=host, port=port))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            CONFIG.replace("model =", "modell ="),
+            'pod.toml line 2: unknown key "modell" in [serve]; did you mean "model"?',
+        ),
+        (None, "cannot read the config"),
+        (b"\xff", "'utf-8' codec"),
+    ],
+)
+def test_a_config_that_cannot_be_used(config: Path, content: str | bytes | None, says: str) -> None:
+    config.unlink()
+    if content is not None:
+        config.write_bytes(content.encode() if isinstance(content, str) else content)
+    code, line = refused(settings(config))
+    assert code == 64
+    assert says in line
+
+
+def test_a_state_folder_that_is_a_file(config: Path) -> None:
+    code, line = refused(settings(config, state=config, socket=config.parent / "b.sock"))
+    assert (code, line) == (2, f"cannot use {config} as the state folder: File exists")
+
+
+def test_a_control_socket_that_cannot_be_made(config: Path) -> None:
+    code, line = refused(settings(config, socket=config / "b.sock"))
+    assert code == 2
+    assert "cannot make the control socket" in line
+    assert (config.parent / "state" / "logs").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_bridges_socket_is_given_back_when_something_else_is_missing(config: Path) -> None:
+    port = free_port()
+    refused(settings(config, port=port, state=config, socket=config.parent / "b.sock"))
+    listen("127.0.0.1", port).close()
+
+
+def test_a_second_bootstrap_on_the_same_state_is_refused(pod: Bootstrap, config: Path) -> None:
+    wait_for(pod.status)
+    code, line = refused(settings(config, socket=pod.state / "b.sock"))
+    assert code == 2
+    assert "another bootstrap answers" in line
+    assert pod.status()
+
+
+def test_an_address_of_all_is_asked_on_loopback_and_ipv6_in_brackets(config: Path) -> None:
+    given, wanted = settings(config, engine_port=1234), parse(CONFIG)
+    with listen("0.0.0.0", 0) as every:
+        engine, bridge = launches(given, wanted, every)
+        assert engine.health == "http://127.0.0.1:1234/health"
+        assert bridge.health == f"http://127.0.0.1:{every.getsockname()[1]}/healthz"
+        assert bridge.pass_fds == (every.fileno(),)
+    try:
+        one = listen("::1", 0)
+    except Problem as problem:
+        pytest.skip(str(problem))
+    with one:
+        assert launches(given, wanted, one)[1].health == f"http://[::1]:{one.getsockname()[1]}/healthz"
+
+
+def test_a_free_port_is_below_the_ephemeral_range() -> None:
+    assert 20_000 <= free_port() < 32_000
+
+
+def test_no_token_is_in_the_repr(config: Path) -> None:
+    assert "-secret" not in repr(settings(config))

@@ -1,0 +1,33 @@
+"""What stops bootstrap or its ctl: one line for the operator, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+
+class Problem(Exception):
+    """Refused: something outside is in the way."""
+
+    exit_code = 2
+
+
+class Unreachable(Problem):
+    """Nobody answers."""
+
+    exit_code = 3
+
+
+class Usage(Problem):
+    """Asked for in a way that can never work, pod.toml included."""
+
+    exit_code = 64
+
+
+@contextlib.contextmanager
+def failing_as(what: str, kind: type[Problem] = Problem) -> Iterator[None]:
+    """The system's own errors inside the block become a Problem: "cannot read x: No such file or directory"."""
+    try:
+        yield
+    except (OSError, UnicodeError) as error:
+        raise kind(f"{what}: {getattr(error, 'strerror', None) or error}") from error
