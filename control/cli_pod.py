@@ -21,6 +21,7 @@ def pod() -> None:
       passerelle pod create
       passerelle pod create --engine vllm --config pod.toml
       passerelle pod list
+      passerelle pod restart engine
       passerelle pod stop local-3f2a
     """
 
@@ -104,6 +105,21 @@ def start(pod_id: str, as_json: bool) -> None:
     """Start a stopped pod again."""
     started = run_async(LocalProvider().start(PodId(pod_id)))
     _say(started, as_json, f"pod {started.id} runs at {started.url}")
+
+
+@pod.command()
+@click.argument("service", type=click.Choice(["bridge", "engine"]))
+@click.argument("pod_id", metavar="[POD]", required=False)
+def restart(service: str, pod_id: str | None) -> None:
+    """Restart the bridge (no stream is lost) or the engine (every stream is cut)."""
+    from control.observe.session import PodSession
+
+    async def work() -> PodId:
+        session = await PodSession.open(LocalProvider(), await choose(pod_id))
+        await session.restart(service)
+        return session.pod_id
+
+    click.echo(f"the {service} of {run_async(work())} is being restarted; see it: passerelle status")
 
 
 @pod.command()

@@ -18,7 +18,7 @@ def status_lines(snap: Snapshot) -> list[str]:
     lines.append(
         f"  engine  running {_of(engine.running)}   waiting: capacity {_of(engine.waiting.capacity)},"
         f" deferred {_of(engine.waiting.deferred)}   KV {_of(engine.kv_usage, '.0%')}"
-        f"   preempted {_of(engine.preemptions)}"
+        f"   preempted {_of(engine.preemptions)}   restarts {_of(engine.restarts)}"
     )
     lines.append(
         f"  rates   decode {_of(engine.decode_tok_s, '.0f')} tok/s   prefill {_of(engine.prefill_tok_s, '.0f')} tok/s"

@@ -147,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         "ENGINE GAVE UP",
         _engine_in("fatal"),
         _last_exit,
-        "read its log (l), correct pod.toml, restart the engine",
+        "read its log (l), correct pod.toml, stop the pod and start it again",
     ),
     Rule(
         "engine-down",
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         "ENGINE FROZEN",
         _frozen,
         lambda c: f"{c.snap.engine.running} requests run and nothing was computed for {c.silent_s:.0f} s.",
-        "save the log (l), then restart the engine",
+        "save the log (l), then: passerelle pod restart engine",
     ),
     Rule(
         "engine-livelock",
@@ -172,7 +172,7 @@ RULES: tuple[Rule, ...] = (
         "ENGINE LIVELOCKED",
         _livelock,
         lambda c: f"{c.waiting} requests wait, none runs, nothing was computed for {c.silent_s:.0f} s.",
-        "restart the engine; its /health is no evidence",
+        "passerelle pod restart engine; its /health is no evidence",
     ),
     Rule(
         "engine-starting",
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         "REQUESTS FROM ELSEWHERE",
         lambda c: _engine_excess(c) > 0,
         lambda c: f"The engine has {_engine_excess(c)} requests that the bridge does not know.",
-        "another client of the engine, or requests that outlived their bridge: restart the engine if they stay",
+        "another client of the engine, or what outlived a bridge; if it stays: passerelle pod restart engine",
         hold_s=15.0,
     ),
     Rule(

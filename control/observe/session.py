@@ -79,10 +79,14 @@ class PodSession:
 
     async def restart_bridge(self) -> None:
         """A new bridge takes over the socket; the old one finishes its streams."""
+        await self.restart("bridge")
+
+    async def restart(self, service: str) -> None:
+        """ "bridge" (no stream is lost) or "engine" (every stream is cut)."""
         from control.podlink import PodLink
 
         async with PodLink(self._target) as link:
-            await link.restart("bridge")
+            await link.restart(service)
 
     async def _look_again(self) -> None:
         if self._watching is not None:

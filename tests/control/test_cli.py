@@ -115,6 +115,11 @@ def test_a_session_of_verbs(pod: Pod, capsys: pytest.CaptureFixture[str]) -> Non
     assert env["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "262144"
     assert env["ANTHROPIC_AUTH_TOKEN"].startswith("pas-client-")
 
+    assert run(["pod", "restart", "bridge"], None) == 0
+    assert f"the bridge of {pod.id} is being restarted" in capsys.readouterr().out
+    assert run(["pod", "restart", "gpu"], None) == 64
+    capsys.readouterr()
+
     assert run(["pod", "stop", pod.id], None) == 0
     assert "EXITED, verified" in capsys.readouterr().out
     assert run(["status", pod.id, "--json"], None) == 0
