@@ -24,6 +24,7 @@ class Terminal:
     def __init__(self, argv: list[str], env: dict[str, str], columns: int = 120, rows: int = 40) -> None:
         self.began = time.monotonic()
         self.drawn = bytearray()
+        self._ended: int | None = None
         self.pid, self._file = pty.fork()
         if self.pid == 0:
             os.execvpe(argv[0], argv, os.environ | env | {"TERM": "xterm-256color", "COLORTERM": "truecolor"})
@@ -35,9 +36,9 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        if self._ended is None:
             os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+            os.waitpid(self.pid, 0)
         os.close(self._file)
 
     def type(self, keys: str) -> None:
@@ -57,6 +58,15 @@ class Terminal:
                 raise TimeoutError(f"{text!r} was not drawn within {within} s: {bytes(self.drawn[-400:])!r}")
             self._read(until - time.monotonic())
         return time.monotonic() - self.began
+
+    def exit_code(self, within: float) -> int:
+        """Read to the end of what it draws; its exit code (negative: the signal that ended it)."""
+        until = time.monotonic() + within
+        with contextlib.suppress(EOFError):
+            while (left := until - time.monotonic()) > 0:
+                self._read(left)
+        self._ended = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._ended
 
     def _read(self, seconds: float) -> None:
         if select.select([self._file], [], [], max(0.0, seconds))[0]:
