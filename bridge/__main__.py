@@ -28,14 +28,11 @@ def main() -> int:
     log.setLevel(logging.INFO)
     try:
         config = load(os.environ)
+        from bridge.server import run  # half a second of libraries, which a bad environment need not wait for
+
+        run(config)
     except ConfigError as error:
         return _give_up(str(error), EX_USAGE)
-    # httpx's own command line would bring click, rich and pygments: a fifth of the time until the bridge serves.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
-    from bridge.server import run
-
-    try:
-        run(config)
     except OSError as error:
         return _give_up(f"no socket to serve on: {error}", EX_NO_SOCKET)
     return 0

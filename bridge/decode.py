@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from bridge.errors import EngineBroken, from_engine
-from bridge.events import Done, Event, Failed, Finish, Text, Thinking, ToolPart, Usage
+from bridge.errors import BridgeError, EngineBroken, from_engine
+from bridge.events import Event, Finish, Part, Usage
 
 
 class _Function(msgspec.Struct):
@@ -65,59 +66,46 @@ class Decoder:
 
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
-        self._ids: list[str | None] = []
+        self._ids: list[str] = []
 
-    def record(self, data: bytes) -> list[Event]:
-        """Raises EngineBroken for data that is not an engine's JSON."""
-        if data == b"[DONE]":
-            return [Done()]
+    def record(self, data: bytes) -> Iterator[Event]:
+        """Raises EngineBroken for data that is not an engine's JSON, and what an error object in its place says."""
         try:
             record = _parse(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as cause:
             raise EngineBroken(f"the engine sent a record that is not its protocol: {cause}") from cause
         if record.error is not None or record.object == "error":
-            return [_failure(record)]
-        events: list[Event] = []
-        if record.usage is not None:
-            events.append(_usage(record.usage))
+            raise _failure(record)
+        if (usage := record.usage) is not None:
+            cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+            yield Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
         for choice in record.choices or ():
             if choice.index == 0:
-                self._choice(choice, events)
-        return events
+                yield from self._choice(choice)
 
-    def _choice(self, choice: _Choice, events: list[Event]) -> None:
-        delta = choice.delta or choice.message
-        if delta is not None:
-            if thinking := delta.reasoning or delta.reasoning_content:
-                events.append(Thinking(thinking))
-            if delta.content:
-                events.append(Text(delta.content))
-            for position, call in enumerate(delta.tool_calls or ()):
-                self._tool(call, position, events)
+    def _choice(self, choice: _Choice) -> Iterator[Event]:
+        delta = choice.delta or choice.message or _Delta()
+        if thinking := delta.reasoning or delta.reasoning_content:
+            yield Part("thinking", thinking)
+        if delta.content:
+            yield Part("text", delta.content)
+        for position, call in enumerate(delta.tool_calls or ()):
+            yield self._call(call, position if call.index is None else call.index)
         if choice.finish_reason:
-            stop = choice.stop_reason
-            events.append(Finish(choice.finish_reason, stop if isinstance(stop, str) else None))
+            yield Finish(choice.finish_reason, choice.stop_reason if isinstance(choice.stop_reason, str) else None)
 
-    def _tool(self, call: _Call, position: int, events: list[Event]) -> None:
+    def _call(self, call: _Call, index: int) -> Part:
         """An id that differs from the index's own begins another call: some engines send index 0 for all of them."""
-        index = position if call.index is None else call.index
-        number = self._calls.get(index)
-        if number is None or (call.id and self._ids[number] and call.id != self._ids[number]):
+        number, call_id = self._calls.get(index), call.id or ""
+        if number is None or (call_id and self._ids[number] not in ("", call_id)):
             number = self._calls[index] = len(self._ids)
-            self._ids.append(None)
-        if call.id:
-            self._ids[number] = call.id
+            self._ids.append("")
+        self._ids[number] = call_id or self._ids[number]
         function = call.function or _Function()
-        events.append(ToolPart(number, call.id or None, function.name or None, function.arguments or ""))
+        return Part("tool_use", function.arguments or "", number, call_id, function.name or "")
 
 
-def _usage(usage: _Usage) -> Usage:
-    details = usage.prompt_tokens_details
-    cached = details.cached_tokens if details is not None else None
-    return Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
-
-
-def _failure(record: _Record) -> Failed:
+def _failure(record: _Record) -> BridgeError:
     error, code = record.error, record.code
     message = record.message
     if isinstance(error, dict):
@@ -125,4 +113,4 @@ def _failure(record: _Record) -> Failed:
     elif isinstance(error, str):
         message = error
     status = code if isinstance(code, int) else int(code) if isinstance(code, str) and code.isdecimal() else 500
-    return Failed(from_engine(status, message if isinstance(message, str) else "the engine reported an error"))
+    return from_engine(status, message if isinstance(message, str) else "the engine reported an error")

@@ -1,29 +1,38 @@
-"""Blocks -> what an Anthropic client reads: SSE bytes as they come, or one message at the end."""
+"""Anthropic's events: how each is made, framed for a stream, and folded into one message.
+
+Their order: https://docs.anthropic.com/en/api/messages-streaming
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any, Protocol, assert_never
+from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.blocks import BlockEvent, Closed, Kind, Opened, Piece
-from bridge.errors import BridgeError
-from bridge.events import Usage
+from bridge.events import Kind, Usage
+
+Sent: TypeAlias = dict[str, Any]
+"""One event as its JSON, `type` first."""
 
 _json = msgspec.json.encode
-PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+_EMPTY: dict[Kind, Sent] = {
+    "text": {"type": "text", "text": ""},
+    "thinking": {"type": "thinking", "thinking": "", "signature": ""},
+}
+_DELTAS: dict[Kind, tuple[str, str]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
 
 
-class Encoder(Protocol):
-    """One answer to one client. Bytes that are empty mean: nothing to send yet."""
+def frame(event: Sent) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), _json(event))
 
-    streams: bool
 
-    def start(self, usage: Usage) -> bytes: ...
-    def block(self, event: BlockEvent) -> bytes: ...
-    def end(self, stop_reason: str, stop_sequence: str | None, usage: Usage) -> bytes: ...
+PING = frame({"type": "ping"})
 
 
 def usage_json(usage: Usage) -> dict[str, int]:
@@ -37,136 +46,73 @@ def usage_json(usage: Usage) -> dict[str, int]:
     }
 
 
-def signature(message_id: str, index: int) -> str:
-    """Opaque and never empty: clients refuse a thinking block without one, and send it back unchanged."""
-    return base64.b64encode(hashlib.sha256(f"{message_id}:{index}".encode()).digest()).decode()
+def message_start(message_id: str, model: str, usage: Usage) -> Sent:
+    empty: Sent = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_json(usage)}
+    message = {"id": message_id, "type": "message", "role": "assistant", "model": model, **empty}
+    return {"type": "message_start", "message": message}
 
 
-def error_event(error: BridgeError, request_id: str) -> bytes:
-    return b"event: error\ndata: %b\n\n" % error.envelope(request_id)
+def message_end(stop_reason: str, stop_sequence: str | None, usage: Usage) -> list[Sent]:
+    delta = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
+    return [{"type": "message_delta", "delta": delta, "usage": usage_json(usage)}, {"type": "message_stop"}]
 
 
-def _frame(name: str, payload: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), _json({"type": name, **payload}))
+def block_start(index: int, kind: Kind, call_id: str, name: str) -> Sent:
+    block = _EMPTY.get(kind) or {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return {"type": "content_block_start", "index": index, "content_block": dict(block)}
 
 
-def _empty_message(message_id: str, model: str) -> dict[str, Any]:
-    return {
-        "id": message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-    }
+def block_delta(index: int, kind: Kind, text: str) -> Sent:
+    name, field = _DELTAS[kind]
+    return {"type": "content_block_delta", "index": index, "delta": {"type": name, field: text}}
 
 
-def _new_block(opened: Opened) -> dict[str, Any]:
-    if opened.kind == "text":
-        return {"type": "text", "text": ""}
-    if opened.kind == "thinking":
-        return {"type": "thinking", "thinking": "", "signature": ""}
-    return {"type": "tool_use", "id": opened.id, "name": opened.name, "input": {}}
+def block_stop(index: int, kind: Kind, message_id: str) -> list[Sent]:
+    """A thinking block is signed before: opaque and never empty, since clients refuse it else, and send it back."""
+    stop: list[Sent] = [{"type": "content_block_stop", "index": index}]
+    if kind != "thinking":
+        return stop
+    signature = base64.b64encode(hashlib.sha256(f"{message_id}:{index}".encode()).digest()).decode()
+    delta = {"type": "signature_delta", "signature": signature}
+    return [{"type": "content_block_delta", "index": index, "delta": delta}, *stop]
 
 
-def _delta(name: bytes, field: bytes) -> bytes:
-    head = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"'
-    return head + name + b'","' + field + b'":%b}}\n\n'
+class Fold:
+    """The same events as one JSON object, which the last of them gives."""
 
+    def __init__(self) -> None:
+        self._message: Sent = {}
+        self._pieces: dict[str, list[str]] = {}
 
-_DELTA: dict[Kind, bytes] = {
-    "text": _delta(b"text_delta", b"text"),
-    "thinking": _delta(b"thinking_delta", b"thinking"),
-    "tool_use": _delta(b"input_json_delta", b"partial_json"),
-}
-
-
-class StreamEncoder:
-    """Server-sent events, one per call, in the order of https://docs.anthropic.com/en/api/messages-streaming"""
-
-    streams = True
-
-    def __init__(self, message_id: str, model: str) -> None:
-        self._id = message_id
-        self._model = model
-
-    def start(self, usage: Usage) -> bytes:
-        message = _empty_message(self._id, self._model)
-        return _frame("message_start", {"message": {**message, "usage": usage_json(usage)}})
-
-    def block(self, event: BlockEvent) -> bytes:
-        match event:
-            case Piece():
-                return _DELTA[event.kind] % (event.index, _json(event.text))
-            case Opened():
-                return _frame("content_block_start", {"index": event.index, "content_block": _new_block(event)})
-            case Closed():
-                return self._sign(event) + _frame("content_block_stop", {"index": event.index})
-            case _:
-                assert_never(event)
-
-    def end(self, stop_reason: str, stop_sequence: str | None, usage: Usage) -> bytes:
-        delta = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
-        return _frame("message_delta", {"delta": delta, "usage": usage_json(usage)}) + _frame("message_stop", {})
-
-    def _sign(self, event: Closed) -> bytes:
-        if event.kind != "thinking":
-            return b""
-        delta = {"type": "signature_delta", "signature": signature(self._id, event.index)}
-        return _frame("content_block_delta", {"index": event.index, "delta": delta})
-
-
-class MessageEncoder:
-    """The same answer as one JSON object."""
-
-    streams = False
-
-    def __init__(self, message_id: str, model: str) -> None:
-        self._id = message_id
-        self._model = model
-        self._content: list[dict[str, Any]] = []
-        self._parts: list[str] = []
-
-    def start(self, usage: Usage) -> bytes:
+    def take(self, event: Sent) -> bytes:
+        match event["type"]:
+            case "message_start":
+                self._message = event["message"]
+            case "content_block_start":
+                self._message["content"].append(event["content_block"])
+            case "content_block_delta":
+                _, field = event["delta"]
+                self._pieces.setdefault(field, []).append(event["delta"][field])
+            case "content_block_stop":
+                self._close(self._message["content"][-1])
+            case "message_delta":
+                self._message |= event["delta"]
+                self._message["usage"] = event["usage"]
+            case "message_stop":
+                return _json(self._message)
         return b""
 
-    def block(self, event: BlockEvent) -> bytes:
-        match event:
-            case Piece():
-                self._parts.append(event.text)
-            case Opened():
-                self._content.append(_new_block(event))
-            case Closed():
-                self._close(event)
-            case _:
-                assert_never(event)
-        return b""
-
-    def end(self, stop_reason: str, stop_sequence: str | None, usage: Usage) -> bytes:
-        message = _empty_message(self._id, self._model)
-        message |= {"content": self._content, "stop_reason": stop_reason, "stop_sequence": stop_sequence}
-        return _json({**message, "usage": usage_json(usage)})
-
-    def _close(self, event: Closed) -> None:
-        block, whole = self._content[-1], "".join(self._parts)
-        self._parts.clear()
-        if event.kind == "text":
-            block["text"] = whole
-        elif event.kind == "thinking":
-            block |= {"thinking": whole, "signature": signature(self._id, event.index)}
-        else:
-            block["input"] = _tool_input(whole)
+    def _close(self, block: Sent) -> None:
+        whole = {field: "".join(pieces) for field, pieces in self._pieces.items()}
+        self._pieces.clear()
+        arguments = whole.pop("partial_json", "")
+        block |= {"input": _tool_input(arguments)} if arguments.strip() else whole
 
 
 def _tool_input(arguments: str) -> dict[str, Any]:
     """Always an object, as the API promises; arguments that are not one come as Claude Code itself reports them."""
-    if not arguments.strip():
-        return {}
     try:
         parsed = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
         parsed = None
-    if isinstance(parsed, dict):
-        return parsed
-    return {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}
+    return parsed if isinstance(parsed, dict) else {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}

@@ -1,15 +1,7 @@
-"""The bridge's errors, by whose fault they are; each knows its Anthropic type, HTTP status and envelope.
+"""The bridge's errors, by whose fault they are, and what an engine's refusal means to our client.
 
-BridgeError
- ├─ ClientFault   the request is wrong; sending it again will not help
- │   ├─ InvalidRequest 400   PromptTooLong 400   OutputTooLong 400   Unauthorized 401
- │   └─ Forbidden 403   NotFound 404   MethodNotAllowed 405   TooLarge 413
- ├─ EngineFault   the engine cannot, or answered nonsense
- │   └─ EngineUnreachable 529   EngineBusy 529   EngineTimeout 504   EngineBroken 500
- └─ BridgeFault   ours
-     └─ AtCapacity 529   Draining 529   Internal 500   SupervisorUnreachable 503
-
-Statuses and types are Anthropic's: https://docs.anthropic.com/en/api/errors
+Each class has Anthropic's type and status (https://docs.anthropic.com/en/api/errors), and perhaps the seconds of a
+`retry-after` header: Claude Code then waits exactly this long, ten times at most.
 """
 
 from __future__ import annotations
@@ -21,128 +13,102 @@ import msgspec
 
 
 class BridgeError(Exception):
-    """Base: `message` is for the person who reads the client's screen."""
+    """`message` is for the person who reads the client's screen."""
 
     type: ClassVar[str] = "api_error"
     status: ClassVar[int] = 500
     retry_after: ClassVar[int | None] = None
-    """Seconds, for the header of that name. Claude Code then waits exactly this long, ten times at most."""
+
+    def __init_subclass__(cls, type: str = "api_error", status: int = 500, retry_after: int | None = None) -> None:
+        cls.type, cls.status, cls.retry_after = type, status, retry_after
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
-    def envelope(self, request_id: str | None = None) -> bytes:
+    def envelope(self, request_id: str) -> bytes:
         """The JSON body (or the `data:` of an error event) in Anthropic's shape."""
-        body: dict[str, object] = {"type": "error", "error": {"type": self.type, "message": self.message}}
-        if request_id is not None:
-            body["request_id"] = request_id
-        return msgspec.json.encode(body)
+        error = {"type": self.type, "message": self.message}
+        return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
 
-class ClientFault(BridgeError):
-    type = "invalid_request_error"
-    status = 400
+# The client's: sending it again will not help.
 
 
-class InvalidRequest(ClientFault):
+class InvalidRequest(BridgeError, type="invalid_request_error", status=400):
     """The body is not what the Messages API takes, or the engine refused a value of it."""
 
 
-class PromptTooLong(InvalidRequest):
+class PromptTooLong(BridgeError, type="invalid_request_error", status=400):
     """Its wording is the one that makes Claude Code compact instead of retrying."""
 
     def __init__(self, tokens: int, maximum: int) -> None:
         super().__init__(f"prompt is too long: {tokens} tokens > {maximum} maximum")
 
 
-class OutputTooLong(InvalidRequest):
+class OutputTooLong(BridgeError, type="invalid_request_error", status=400):
     """The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left."""
 
 
-class Unauthorized(ClientFault):
-    type = "authentication_error"
-    status = 401
+class Unauthorized(BridgeError, type="authentication_error", status=401):
+    """No valid token."""
 
 
-class Forbidden(ClientFault):
-    type = "permission_error"
-    status = 403
+class Forbidden(BridgeError, type="permission_error", status=403):
+    """The client's token on an operator's route."""
 
 
-class NotFound(ClientFault):
-    type = "not_found_error"
-    status = 404
+class NotFound(BridgeError, type="not_found_error", status=404):
+    """No such route or model."""
 
 
-class MethodNotAllowed(ClientFault):
-    status = 405
+class MethodNotAllowed(BridgeError, type="invalid_request_error", status=405):
+    """The route is there, for another method."""
 
 
-class TooLarge(ClientFault):
-    type = "request_too_large"
-    status = 413
+class TooLarge(BridgeError, type="request_too_large", status=413):
+    """More bytes than the bridge takes."""
 
 
-class EngineFault(BridgeError):
-    pass
+# The engine's: it cannot, or answered nonsense.
 
 
-class EngineUnreachable(EngineFault):
+class EngineUnreachable(BridgeError, type="overloaded_error", status=529, retry_after=10):
     """Nothing listens: it starts, restarts or died. Ten waits of this length outlast a warm start."""
 
-    type = "overloaded_error"
-    status = 529
-    retry_after = 10
 
-
-class EngineBusy(EngineFault):
+class EngineBusy(BridgeError, type="overloaded_error", status=529, retry_after=3):
     """It answered 503 or 429: its queue is full."""
 
-    type = "overloaded_error"
-    status = 529
-    retry_after = 3
+
+class EngineTimeout(BridgeError, type="timeout_error", status=504):
+    """It did not answer in time."""
 
 
-class EngineTimeout(EngineFault):
-    type = "timeout_error"
-    status = 504
-
-
-class EngineBroken(EngineFault):
+class EngineBroken(BridgeError):
     """A 5xx, an answer that is not its protocol, or one that was cut."""
 
 
-class BridgeFault(BridgeError):
-    pass
+# Ours.
 
 
-class AtCapacity(BridgeFault):
+class AtCapacity(BridgeError, type="overloaded_error", status=529, retry_after=3):
     """max_streams requests are open."""
 
-    type = "overloaded_error"
-    status = 529
-    retry_after = 3
 
-
-class Draining(BridgeFault):
+class Draining(BridgeError, type="overloaded_error", status=529, retry_after=1):
     """This bridge process ends now; another one answers the retry."""
 
-    type = "overloaded_error"
-    status = 529
-    retry_after = 1
 
-
-class Internal(BridgeFault):
+class Internal(BridgeError):
     """A bug of ours: the log has it."""
 
 
-class SupervisorUnreachable(BridgeFault):
-    status = 503
-    retry_after = 2
+class SupervisorUnreachable(BridgeError, status=503, retry_after=2):
+    """It does not listen, hangs or refuses."""
 
 
-# vLLM 0.25 to 0.33, SGLang 0.5: what an overflow is called. (pattern, index of prompt tokens, index of the maximum)
+# vLLM 0.25 to 0.33, SGLang 0.5: what an overflow is called, with the tokens `n` of the prompt and the maximum `max`.
 _PROMPT_OVERFLOWS = (
     re.compile(r"maximum context length is (?P<max>\d+) tokens\b.*?(?P<n>\d+) input tokens, which exceeds", re.S),
     re.compile(r"input \((?P<n>\d+) tokens\) is longer than the model's context length \((?P<max>\d+) tokens\)"),
@@ -155,28 +121,24 @@ _MAX_TOKENS = re.compile(
     r"|'max_tokens' or 'max_completion_tokens' is too large"
     r"|\(\d+ in the messages, \d+ in the completion\)"
 )
+_BY_STATUS: dict[int, type[BridgeError]] = {
+    404: NotFound,
+    408: EngineTimeout,
+    429: EngineBusy,
+    503: EngineBusy,
+    504: EngineTimeout,
+}
 
 
 def from_engine(status: int, message: str) -> BridgeError:
     """What an engine's HTTP answer, or an error object inside its stream, means to our client."""
-    if status in (429, 503):
-        return EngineBusy(message or "the engine is busy")
-    if status in (408, 504):
-        return EngineTimeout(message or "the engine timed out")
-    if status == 404:
-        return NotFound(message or "the engine does not know this model or path")
-    if status in (400, 413, 422):
-        return _bad_request(message)
-    return EngineBroken(message or f"the engine answered {status}")
-
-
-def _bad_request(message: str) -> BridgeError:
+    message = message or f"the engine answered {status}"
+    if status not in (400, 413, 422):
+        return _BY_STATUS.get(status, EngineBroken)(message)
     for pattern in _PROMPT_OVERFLOWS:
         if (found := pattern.search(message)) and int(found["n"]) >= int(found["max"]):
             return PromptTooLong(int(found["n"]), int(found["max"]))
-    if _MAX_TOKENS.search(message):
-        return OutputTooLong(message)
-    return InvalidRequest(message or "the engine refused the request")
+    return OutputTooLong(message) if _MAX_TOKENS.search(message) else InvalidRequest(message)
 
 
 def engine_message(body: bytes) -> str:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from bridge.errors import BridgeError
+Kind: TypeAlias = Literal["thinking", "text", "tool_use"]
+"""Of a content block, as Anthropic names it."""
 
 
-class Thinking(msgspec.Struct, frozen=True, gc=False):
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A fragment of content. `call` numbers the tool calls of this answer; fragments of several may interleave."""
+
+    kind: Kind
     text: str
-
-
-class Text(msgspec.Struct, frozen=True, gc=False):
-    text: str
-
-
-class ToolPart(msgspec.Struct, frozen=True, gc=False):
-    """A fragment of one call. `call` numbers the calls of this answer; fragments of several may interleave."""
-
-    call: int
-    id: str | None
-    name: str | None
-    arguments: str
+    call: int | None = None
+    id: str = ""
+    name: str = ""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
@@ -41,14 +35,4 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     stop: str | None
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """An error object inside a 200 stream."""
-
-    error: BridgeError
-
-
-class Done(msgspec.Struct, frozen=True, gc=False):
-    """`data: [DONE]`: nothing follows."""
-
-
-Event: TypeAlias = Thinking | Text | ToolPart | Usage | Finish | Failed | Done
+Event: TypeAlias = Part | Usage | Finish

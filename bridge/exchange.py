@@ -1,55 +1,63 @@
-"""The I/O of one admitted request: watches the client, moves the engine's bytes through its Answer, frees both ends.
+"""The I/O of one admitted request: watches the client, moves the engine's bytes through its Turn, frees both ends.
 
-Three tasks of one group: `work` opens the engine's stream and pumps it, `watch` waits for the client to leave, `ping`
-speaks when the Answer says so. Whoever ends first ends the others. The ledger is closed in one place, at the end.
+Three tasks of one group: one opens the engine's stream and pumps it, one waits for the client to leave, one speaks
+when the Turn says so. Whoever ends first ends the others. The ledger is closed in one place, at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, TypeVar
 
-from bridge.answer import JSON
+from fastapi import Response
+from starlette.types import Message, Receive, Scope, Send
+
 from bridge.errors import BridgeError, Internal
-from bridge.ledger import Entry, Ledger
+from bridge.ledger import Ledger
+from bridge.turn import JSON, Relay
 from bridge.upstream import Stream
 
 log = logging.getLogger("bridge")
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 T = TypeVar("T")
-
 _STREAM_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
-class Exchange:
-    """`open_upstream` gives the engine's answer, or raises BridgeError."""
+class Exchange(Response):
+    """An admitted request's response: it alone sees both ends. `open_upstream` gives the engine's answer, or raises
+    BridgeError. It is in `live` until it is over."""
 
-    def __init__(self, ledger: Ledger, entry: Entry, open_upstream: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
-        self._ledger = ledger
-        self._entry = entry
-        self._answer = entry.answer
+    def __init__(
+        self,
+        answer: Relay,
+        open_upstream: Callable[[], Coroutine[Any, Any, Stream]],
+        ledger: Ledger,
+        live: set[Exchange],
+    ) -> None:
+        self.background = None
+        self._answer = answer
+        self._record = answer.record
         self._open = open_upstream
+        self._ledger = ledger
+        self._live = live
         self._sending = asyncio.Lock()
         self._started = False
         self._finished = False
         self._work: asyncio.Task[None] | None = None
-        self._aborted: BridgeError | None = None
+        self._failure: BridgeError = Internal("the bridge failed; its log says how")
+        live.add(self)
 
     def abort(self, error: BridgeError) -> None:
-        """End now, with this error as the stream's terminal event."""
-        if self._aborted is None and not self._finished:
-            self._aborted = error
+        """End now, with this error as the terminal event."""
+        if not self._finished:
+            self._failure = error
             self._cancel()
 
-    async def run(self, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when the client has its answer or is gone, and the engine's connection is closed."""
-        entry = self._entry
         self._send = send
         try:
             async with asyncio.TaskGroup() as group:
@@ -58,49 +66,42 @@ class Exchange:
                 await asyncio.wait([self._work])
                 for other in others:
                     other.cancel()
-            if self._aborted is not None and entry.client_connected:
-                await self._emit(self._answer.fail(self._aborted, time.monotonic()))
         finally:
             try:
-                if not self._finished and entry.client_connected:
-                    await self._emit(self._answer.fail(Internal("the bridge failed; its log says how"), _now()))
+                if self._record.client_connected and not self._finished:
+                    await self._emit(self._answer.fail(self._failure, monotonic()))
             finally:
-                self._ledger.close(entry, _now())
-                self._note()
+                self._close()
 
     async def _pump(self) -> None:
-        answer, entry = self._answer, self._entry
+        answer, record = self._answer, self._record
         stream: Stream | None = None
-        entry.upstream_open = True
+        record.upstream_open = True
         try:
             stream = await self._open()
-            answer.opened(stream.status, stream.content_type, _now())
+            answer.opened(stream.status, stream.content_type)
             while not answer.ended and (data := await stream.read()):
-                await self._emit(answer.feed(data, _now()))
-            await self._emit(answer.eof(_now()))
+                await self._emit(answer.feed(data, monotonic()))
+            await self._emit(answer.eof(monotonic()))
         except BridgeError as error:
-            await self._emit(answer.fail(error, _now()))
+            await self._emit(answer.fail(error, monotonic()))
         finally:
             if stream is not None:
                 await stream.aclose()
-            entry.upstream_open = False
+            record.upstream_open = False
 
     async def _watch(self, receive: Receive) -> None:
-        """The body was read before, so the next message is the client's leaving. It also comes after a whole answer."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        """The server says that the client left after a whole answer too."""
+        await _left(receive)
         if not self._finished:
-            self._entry.client_connected = False
-            self._ledger.counts.cancelled_upstreams += self._entry.upstream_open
+            self._record.client_connected = False
+            self._ledger.cancelled += self._record.upstream_open
             self._cancel()
 
     async def _ping(self) -> None:
         while (due := self._answer.ping_due) is not None:
-            wait = due - _now()
-            if wait > 0:
-                await asyncio.sleep(wait)
-            else:
-                await self._emit(self._answer.tick(_now()))
+            await asyncio.sleep(due - monotonic())
+            await self._emit(self._answer.tick(monotonic()))
 
     def _cancel(self) -> None:
         """Once only: a second cancel would cut the closing of the upstream."""
@@ -114,7 +115,7 @@ class Exchange:
                 return
             ended, body = answer.ended, b"".join(frames)
             if not self._started:
-                await self._send({"type": "http.response.start", **self._head(len(body) if ended else None)})
+                await self._send(self._head(len(body) if ended else None))
                 self._started = True
             # Before the last byte: the server says http.disconnect as soon as that is out.
             self._finished = ended
@@ -123,37 +124,35 @@ class Exchange:
     def _head(self, length: int | None) -> Message:
         head = self._answer.head
         headers = [(b"content-type", head.content_type.encode())]
-        if length is not None:
-            headers.append((b"content-length", str(length).encode()))
-        if head.retry_after is not None:
-            headers.append((b"retry-after", str(head.retry_after).encode()))
+        for name, number in ((b"content-length", length), (b"retry-after", head.retry_after)):
+            if number is not None:
+                headers.append((name, b"%d" % number))
         if not head.content_type.startswith(JSON):
             headers += _STREAM_HEADERS
-        return {"status": head.status, "headers": headers}
+        return {"type": "http.response.start", "status": head.status, "headers": headers}
 
-    def _note(self) -> None:
-        entry, progress = self._entry, self._entry.progress
-        if not entry.client_connected:
-            log.info("turn %s: the client left while %s", entry.id, progress.phase)
-        elif progress.failed:
-            log.warning("turn %s: %s", entry.id, progress.stop)
+    def _close(self) -> None:
+        record = self._record
+        self._live.discard(self)
+        self._ledger.close(record, monotonic())
+        if not record.client_connected:
+            log.info("turn %s: the client left while %s", record.id, record.phase)
+        elif record.failed:
+            log.warning("turn %s: %s", record.id, record.stop)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of `work`, or None when the client left first; `work` is cancelled then."""
     async with asyncio.TaskGroup() as group:
         doing = group.create_task(work)
-        watching = group.create_task(_gone(receive))
+        watching = group.create_task(_left(receive))
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         doing.cancel()
         watching.cancel()
     return None if doing.cancelled() else doing.result()
 
 
-async def _gone(receive: Receive) -> None:
+async def _left(receive: Receive) -> None:
+    """The body was read before, so the next message is the client's leaving."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _now() -> float:
-    return time.monotonic()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import get_args
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bridge.ledger import Histogram, Ledger
-from bridge.report import Connections
+from bridge.ledger import Ledger
+from bridge.report import Connections, TurnPhase
 
 _HISTOGRAMS = ("vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds")
 _START = "process_start_time_seconds"
@@ -23,107 +25,52 @@ def for_report(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             name, _, kind = line.removeprefix("# TYPE ").partition(" ")
-            keep = _wanted(name, kind)
-        elif line.startswith("#"):
-            continue
-        if keep:
-            kept.append(line)
-    return "\n".join(kept) + "\n" if kept else ""
-
-
-def _wanted(name: str, kind: str) -> bool:
-    if name == _START:
-        return True
-    if not name.startswith("vllm:") or name.endswith("_created"):
-        return False
-    return kind != "histogram" or name in _HISTOGRAMS
+            keep = name == _START or (name.startswith("vllm:") and not name.endswith("_created"))
+            keep = keep and (kind != "histogram" or name in _HISTOGRAMS)
+        if keep and not line.startswith("# HELP"):
+            kept.append(line + "\n")
+    return "".join(kept)
 
 
 def process_start(text: str) -> str | None:
     """What tells one engine process from the next; None when the engine does not say."""
-    for line in text.splitlines():
-        if line.startswith(_START + " "):
-            return line.removeprefix(_START + " ")
-    return None
+    starts = (line.removeprefix(_START + " ") for line in text.splitlines() if line.startswith(_START + " "))
+    return next(starts, None)
 
 
-def ours(ledger: Ledger, connections: Connections, *, started_at: float, bridge_restarts: int | None) -> bytes:
-    """Our families, prefix passerelle_. `started_at` in Unix seconds."""
-    registry = CollectorRegistry()
-    registry.register(_Families(ledger, connections, started_at, bridge_restarts))
-    return generate_latest(registry)
+def ours(ledger: Ledger, connections: Connections, started_at: float, restarts: int | None) -> bytes:
+    """Our families, prefix passerelle_. `started_at` in Unix seconds; `restarts` of the bridge, if somebody counts."""
+    return generate_latest(_Families(ledger, connections, started_at, restarts))
 
 
 class _Families(Collector):
-    def __init__(
-        self, ledger: Ledger, connections: Connections, started_at: float, bridge_restarts: int | None
-    ) -> None:
+    def __init__(self, ledger: Ledger, connections: Connections, started_at: float, restarts: int | None) -> None:
         self._ledger = ledger
         self._connections = connections
         self._started_at = started_at
-        self._bridge_restarts = bridge_restarts
+        self._restarts = restarts
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._gauges()
-        yield from self._counters()
-        yield _histogram(
-            "passerelle_time_to_first_token_seconds", "From a request's arrival to its first token.", self._ledger.ttft
-        )
-        yield _histogram(
-            "passerelle_inter_token_gap_seconds", "Between reads from the engine while it decodes.", self._ledger.gaps
-        )
-
-    def _gauges(self) -> Iterable[Metric]:
-        connections = self._connections
-        yield _gauge("passerelle_clients_connected", "Requests whose client waits for an answer.", connections.clients)
-        yield _gauge("passerelle_client_sockets", "TCP connections that clients hold open.", connections.sockets)
-        upstream = GaugeMetricFamily("passerelle_upstream_connections", "To the engine, by state.", labels=["state"])
-        upstream.add_metric(["open"], connections.upstreams)
-        upstream.add_metric(["idle"], connections.upstreams_idle)
-        upstream.add_metric(["orphaned"], connections.orphans)
-        yield upstream
-        turns = GaugeMetricFamily("passerelle_turns_live", "Live turns by phase.", labels=["phase"])
-        phases = Counter(entry.progress.phase for entry in self._ledger.live)
-        for phase in ("connecting", "pending", "thinking", "text", "tool"):
-            turns.add_metric([phase], phases[phase])
-        yield turns
-        yield _gauge("passerelle_process_start_time_seconds", "Unix time of the bridge's start.", self._started_at)
-        if self._bridge_restarts is not None:
-            yield CounterMetricFamily(
-                "passerelle_bridge_restarts", "As the supervisor counts them.", value=self._bridge_restarts
-            )
-
-    def _counters(self) -> Iterable[Metric]:
-        totals = self._ledger.totals()
-        for name, help_text, value in (
-            ("turns", "Requests admitted.", totals.turns),
-            ("turns_completed", "Turns that ended with an answer.", totals.completed),
-            ("turns_client_gone", "Turns whose client left first.", totals.client_gone),
-            ("refusals", "Requests turned away at max_streams.", totals.refused),
-            ("unauthorized", "Requests without a valid token.", totals.unauthorized),
-            ("pings", "Pings sent into silence.", totals.pings),
-            ("upstreams_cancelled", "Upstreams closed early.", self._ledger.counts.cancelled_upstreams),
-            ("input_tokens", "Prompt tokens, cached ones included.", totals.input_tokens),
-            ("cached_tokens", "Prompt tokens found in the prefix cache.", totals.cached_tokens),
-            ("output_tokens", "Tokens decoded.", totals.output_tokens),
-        ):
-            yield CounterMetricFamily(f"passerelle_{name}", help_text, value=value)
-        errors = CounterMetricFamily("passerelle_turn_errors", "Turns that failed, by error type.", labels=["kind"])
-        rejected = CounterMetricFamily("passerelle_rejected", "Requests that made no sense, by kind.", labels=["kind"])
-        for family, counter in ((errors, self._ledger.counts.failed), (rejected, self._ledger.counts.rejected)):
-            for kind, number in counter.items():
-                family.add_metric([kind], number)
-            yield family
+        ledger = self._ledger
+        ledger.settle()
+        phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(turn.phase for turn in ledger.turns(now=0.0))
+        yield GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", self._started_at)
+        yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self._connections))
+        yield _by("phase", GaugeMetricFamily, "turns_live", "Live requests.", phases)
+        yield _by("kind", CounterMetricFamily, "turn_errors", "Requests that failed, by error type.", ledger.failed)
+        yield _by("kind", CounterMetricFamily, "rejected", "Requests that made no sense.", ledger.rejected)
+        counts = {**asdict(ledger.totals()), "upstreams_cancelled": ledger.cancelled}
+        if self._restarts is not None:
+            counts["bridge_restarts"] = self._restarts
+        for name, count in counts.items():
+            yield CounterMetricFamily(f"passerelle_{name}", "As in /pod/report.", count)
+        yield from (*ledger.ttft.collect(), *ledger.gaps.collect())
 
 
-def _gauge(name: str, help_text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, help_text, value=value)
-
-
-def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
-    buckets: list[tuple[str, float]] = []
-    running = 0
-    for bound, number in zip((*map(str, histogram.bounds), "+Inf"), histogram.counts, strict=True):
-        running += number
-        buckets.append((bound, running))
-    return HistogramMetricFamily(name, help_text, buckets=buckets, sum_value=histogram.sum)
+def _by(
+    label: str, kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, values: Mapping[str, int]
+) -> Metric:
+    family = kind(f"passerelle_{name}", text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,45 +31,13 @@ class Names:
             raise NotFound(f"model: {asked} is not served here; served: {', '.join(self.served)}")
         return self.served[0]
 
-    def openai_list(self, created: int, max_model_len: int | None) -> dict[str, Any]:
-        """`created` in Unix seconds."""
-        data = [
-            {
-                "id": name,
-                "object": "model",
-                "created": created,
-                "owned_by": "passerelle",
-                "max_model_len": max_model_len,
-            }
-            for name in self.served
-        ]
-        return {"object": "list", "data": data}
+    def openai_list(self, created: int, window: int | None) -> dict[str, Any]:
+        """`created` in Unix seconds, `window` in tokens."""
+        model = {"object": "model", "created": created, "owned_by": "passerelle", "max_model_len": window}
+        return {"object": "list", "data": [{"id": name, **model} for name in self.served]}
 
-    def anthropic_list(self, query: Mapping[str, str], created_at: str, max_model_len: int | None) -> dict[str, Any]:
-        """One page, by `limit` (1 to 1000, else 20), `after_id` and `before_id`. `created_at` is RFC 3339."""
-        limit = int(query.get("limit", "")) if query.get("limit", "").isdecimal() else 20
-        if not 1 <= limit <= 1000:
-            raise InvalidRequest("limit: Input should be between 1 and 1000")
-        start, stop = 0, len(self.served)
-        if (after := query.get("after_id")) in self.served:
-            start = self.served.index(after) + 1
-        if (before := query.get("before_id")) in self.served:
-            stop = self.served.index(before)
-            start = max(start, stop - limit)
-        page = self.served[start : min(stop, start + limit)]
-        more = start > 0 if before else start + len(page) < stop
-        return {
-            "data": [
-                {
-                    "type": "model",
-                    "id": name,
-                    "display_name": name,
-                    "created_at": created_at,
-                    "max_input_tokens": max_model_len,
-                }
-                for name in page
-            ],
-            "has_more": more,
-            "first_id": page[0] if page else None,
-            "last_id": page[-1] if page else None,
-        }
+    def anthropic_list(self, created_at: str, window: int | None) -> dict[str, Any]:
+        """All of them in one page, whatever limit was asked for. `created_at` is RFC 3339, `window` in tokens."""
+        model = {"type": "model", "created_at": created_at, "max_input_tokens": window}
+        data = [{"id": name, "display_name": name, **model} for name in self.served]
+        return {"data": data, "has_more": False, "first_id": self.served[0], "last_id": self.served[-1]}

@@ -23,14 +23,10 @@ class Turn:
     model: str
     phase: TurnPhase
     stream: bool
-    age_s: float
-    """Since the request arrived."""
-    ttft_s: float | None
-    """From arrival to the first token; None before it."""
-    last_byte_age_s: float | None
-    """Since the engine last sent anything; None before it did."""
-    input_tokens: int | None
-    """Whole prompt, cached tokens included; None until the engine says."""
+    age_s: float  # since the request arrived
+    ttft_s: float | None  # from arrival to the first token; None before it
+    last_byte_age_s: float | None  # since the engine last sent anything; None before it did
+    input_tokens: int | None  # whole prompt, cached tokens included; None until the engine says
     cached_tokens: int | None
     output_tokens: int
     pings: int
@@ -42,17 +38,14 @@ class Agent:
 
     session: str
     agent: str
-    turns: int
-    """Turns that ended, however they ended."""
+    turns: int  # turns that ended, however they ended
     errors: int
-    idle_s: float | None
-    """Since its last turn ended; None while one is live."""
+    idle_s: float | None  # since its last turn ended; None while one is live
     last_input_tokens: int | None
     last_cached_tokens: int | None
     last_output_tokens: int | None
     last_ttft_s: float | None
-    last_tok_s: float | None
-    """Output tokens per second of decode in its last turn."""
+    last_tok_s: float | None  # output tokens per second of decode in its last turn
     last_stop: str | None
     """stop_reason of its last turn, or the error type that ended it, or "client_gone"."""
 
@@ -61,16 +54,11 @@ class Agent:
 class Connections:
     """Both ends, counted apart: any lasting difference is a leak."""
 
-    clients: int
-    """Requests whose client is still connected and waits for an answer."""
-    sockets: int
-    """TCP connections that clients hold open, idle ones included."""
-    upstreams: int
-    """Requests open to the engine."""
-    upstreams_idle: int
-    """Kept-alive connections to the engine with no request on them."""
-    orphans: int
-    """Upstreams whose client has left and that are not closed yet."""
+    clients: int  # requests whose client is still connected and waits for an answer
+    sockets: int  # TCP connections that clients hold open, idle ones included
+    upstreams: int  # requests open to the engine
+    upstreams_idle: int  # kept-alive connections to the engine with no request on them
+    orphans: int  # upstreams whose client has left and that are not closed yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +69,7 @@ class Totals:
     completed: int
     failed: int
     client_gone: int
-    refused: int
-    """Turned away at `max_streams`."""
+    refused: int  # turned away at `max_streams`
     unauthorized: int
     pings: int
     input_tokens: int
@@ -95,15 +82,13 @@ class EngineProbe:
     """One look at the engine, taken for this report."""
 
     reachable: bool
-    error: str | None
-    """Why not, in one line."""
+    error: str | None  # why not, in one line
     elapsed_s: float
     version: str | None
     """Of the engine's /version; ends with "+simulated" for the simulated engine."""
     models: tuple[str, ...]
     max_model_len: int | None
-    metrics: str | None
-    """Prometheus text: the families that the console reads, unchanged."""
+    metrics: str | None  # Prometheus text: the families that the console reads, unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +96,7 @@ class PodReport:
     """The whole answer of /pod/report."""
 
     version: str
-    at: float
-    """Unix time in seconds, by the pod's clock."""
+    at: float  # Unix time in seconds, by the pod's clock
     pid: int
     uptime_s: float
     connections: Connections

@@ -1,4 +1,4 @@
-"""Bytes of an event stream -> the data of each record, however the bytes were cut on the way."""
+"""Bytes of an engine's answer -> the data of each record, however the bytes were cut on the way."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ MAX_RECORD = 16 * 1024 * 1024
 """Bytes of one record. One tool argument in one delta may be a whole file; nothing sane is larger."""
 
 
+def _check(size: int, limit: int) -> None:
+    if size > limit:
+        raise EngineBroken(f"the engine sent a record of more than {limit} bytes")
+
+
 class Splitter:
     """Incremental; feed() returns the data of each record that ended. Comments and other fields are dropped.
 
@@ -23,62 +28,57 @@ class Splitter:
 
     def __init__(self, limit: int = MAX_RECORD) -> None:
         self._limit = limit
-        self._line: list[bytes] = []
-        self._line_size = 0
+        self._line = bytearray()
         self._data: list[bytes] = []
-        self._data_size = 0
+        self._size = 0
         self._after_cr = False
         self._first = True
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """To be exhausted before the next call. Raises EngineBroken, after the records before it, past the limit."""
-        if self._after_cr and chunk:
-            self._after_cr = False
-            chunk = chunk.removeprefix(b"\n")
+        if self._after_cr:
+            chunk, self._after_cr = chunk.removeprefix(b"\n"), not chunk
         if not chunk:
             return
         self._after_cr = chunk.endswith(b"\r")
         *lines, rest = _LINE_END.split(chunk)
         for line in lines:
-            yield from self._end_line(self._whole_line(line))
-        if rest:
-            self._line.append(rest)
-            self._line_size += len(rest)
-            self._check(self._line_size)
+            yield from self._end_line(line)
+        self._line += rest
+        _check(len(self._line) + self._size, self._limit)
 
     def eof(self) -> Iterator[bytes]:
         """A last record whose blank line never came still counts: some engines end that way."""
-        if self._line:
-            yield from self._end_line(self._whole_line(b""))
+        yield from self._end_line(b"")
         yield from self._end_line(b"")
 
-    def _whole_line(self, end: bytes) -> bytes:
-        if not self._line:
-            return end
-        self._line.append(end)
-        line = b"".join(self._line)
+    def _end_line(self, end: bytes) -> Iterator[bytes]:
+        line = bytes(self._line) + end if self._line else end
         self._line.clear()
-        self._line_size = 0
-        return line
-
-    def _end_line(self, line: bytes) -> Iterator[bytes]:
-        self._check(len(line))
+        _check(len(line) + self._size, self._limit)
         if self._first:
-            line = line.removeprefix(_BOM)
-            self._first = False
-        if not line:
-            if self._data:
-                record = b"\n".join(self._data)
-                self._data.clear()
-                self._data_size = 0
-                yield record
-            return
+            line, self._first = line.removeprefix(_BOM), False
         name, _, value = line.partition(b":")
         if name == b"data":
-            value = value.removeprefix(b" ")
-            self._data.append(value)
-            self._data_size += len(value) + 1
+            self._data.append(value.removeprefix(b" "))
+            self._size += len(self._data[-1]) + 1
+        elif not line and self._data:
+            yield b"\n".join(self._data)
+            self._data.clear()
+            self._size = 0
 
-    def _check(self, line_size: int) -> None:
-        if line_size + self._data_size > self._limit:
-            raise EngineBroken(f"the engine sent a record of more than {self._limit} bytes")
+
+class Whole:
+    """An answer that came in one piece although a stream was asked for: one record, at its end."""
+
+    def __init__(self) -> None:
+        self._body = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        self._body += chunk
+        _check(len(self._body), MAX_RECORD)
+        yield from ()
+
+    def eof(self) -> Iterator[bytes]:
+        if self._body:
+            yield bytes(self._body)

@@ -28,23 +28,21 @@ class Supervisor:
         try:
             async with asyncio.timeout(within_s):
                 line = await _exchange(self._path, msgspec.json.encode(command) + b"\n")
-            answer = msgspec.json.decode(line)
+            answer = msgspec.json.decode(line, type=dict[str, Any])
         except TimeoutError as cause:
             raise SupervisorUnreachable(f"the supervisor did not answer within {within_s} s") from cause
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError) as cause:
             raise SupervisorUnreachable(f"the supervisor's socket: {cause or type(cause).__name__}") from cause
-        if not isinstance(answer, dict) or not answer.get("ok"):
-            why = answer.get("error") if isinstance(answer, dict) else None
-            raise SupervisorUnreachable(f"the supervisor refused: {why or 'no reason given'}")
+        if not answer.get("ok"):
+            raise SupervisorUnreachable(f"the supervisor refused: {answer.get('error') or 'no reason given'}")
         return answer
 
     async def status(self, log_after: int) -> tuple[dict[str, Any] | None, str | None]:
         """Its status, or why there is none."""
         try:
-            answer = await self.ask({"cmd": "status", "log_after": log_after})
+            status = (await self.ask({"cmd": "status", "log_after": log_after})).get("status")
         except SupervisorUnreachable as error:
             return None, error.message
-        status = answer.get("status")
         return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
 
 

@@ -6,47 +6,68 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.blocks import BlockEvent, Blocks, Closed, Opened, Piece
-from bridge.events import Text, Thinking, ToolPart
+from bridge.blocks import Blocks
+from bridge.encode import Sent
+from bridge.events import Part
 from tests.bridge.chunks import recorded
-from tests.bridge.test_decode import decode
+from tests.bridge.test_decode import decode, parts
+
+FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+KINDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 
 
-def run(*events: Thinking | Text | ToolPart) -> list[BlockEvent]:
+def run(*events: Part) -> list[Sent]:
     blocks = Blocks("msg_1")
     return [out for event in events for out in blocks.take(event)] + blocks.finish()
 
 
-def shape(events: list[BlockEvent]) -> list[tuple[str, str, str]]:
+def shape(events: list[Sent]) -> list[tuple[str, str, str]]:
     """(kind, name, content) of each block; asserts one open at a time, opened and closed once, contiguous."""
     out: list[tuple[str, str, str]] = []
-    current: Opened | None = None
+    current: Sent | None = None
     content = ""
     for event in events:
-        if isinstance(event, Opened):
+        assert event["index"] == len(out)
+        if event["type"] == "content_block_start":
             assert current is None
-            assert event.index == len(out)
-            current, content = event, ""
-        elif isinstance(event, Piece):
+            current, content = event["content_block"], ""
+        elif event["type"] == "content_block_delta":
+            delta = event["delta"]
             assert current is not None
-            assert (event.index, event.kind) == (current.index, current.kind)
-            content += event.text
+            assert KINDS.get(delta["type"], "thinking") == current["type"]
+            content += delta.get(FIELDS.get(delta["type"]), "")
         else:
-            assert isinstance(event, Closed)
+            assert event["type"] == "content_block_stop"
             assert current is not None
-            assert event.index == current.index
-            out.append((current.kind, current.name, content))
+            out.append((current["type"], current.get("name", ""), content))
             current = None
     assert current is None
     return out
 
 
-def part(call: int, arguments: str, name: str | None = None) -> ToolPart:
-    return ToolPart(call, f"c{call}" if name else None, name, arguments)
+def part(call: int, arguments: str, name: str = "") -> Part:
+    return Part("tool_use", arguments, call, f"c{call}" if name else "", name)
+
+
+def text(words: str) -> Part:
+    return Part("text", words)
+
+
+def thinking(words: str) -> Part:
+    return Part("thinking", words)
+
+
+def started(index: int, call_id: str, name: str) -> Sent:
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def stopped(index: int) -> Sent:
+    return {"type": "content_block_stop", "index": index}
 
 
 def test_thinking_text_tool() -> None:
-    got = run(Thinking("a"), Thinking("b"), Text("c"), part(0, "", "f"), part(0, "{}"))
+    got = run(thinking("a"), thinking("b"), text("c"), part(0, "", "f"), part(0, "{}"))
     assert shape(got) == [("thinking", "", "ab"), ("text", "", "c"), ("tool_use", "f", "{}")]
 
 
@@ -59,45 +80,44 @@ def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
     blocks = Blocks("msg_1")
     blocks.take(part(0, '{"x":1}', "A"))
     assert blocks.take(part(1, '{"y":', "B")) == [
-        Closed(0, "tool_use"),
-        Opened(1, "tool_use", "c1", "B"),
-        Piece(1, "tool_use", '{"y":'),
+        stopped(0),
+        started(1, "c1", "B"),
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"y":'}},
     ]
 
 
 def test_text_after_an_open_call_waits_for_it() -> None:
-    got = run(part(0, '{"x":', "A"), Text("after"), part(0, "1}"))
+    got = run(part(0, '{"x":', "A"), text("after"), part(0, "1}"))
     assert shape(got) == [("tool_use", "A", '{"x":1}'), ("text", "", "after")]
 
 
 def test_blank_text_between_calls_makes_no_block_and_leading_blanks_are_kept() -> None:
-    got = run(Thinking("t"), Text("\n\n"), part(0, "{}", "A"), Text("\n"), part(1, "{}", "B"), Text(" \n"), Text("x"))
+    got = run(thinking("t"), text("\n\n"), part(0, "{}", "A"), text("\n"), part(1, "{}", "B"), text(" \n"), text("x"))
     assert [kind for kind, _, _ in shape(got)] == ["thinking", "tool_use", "tool_use", "text"]
     assert shape(got)[-1] == ("text", "", " \nx")
 
 
 def test_a_call_is_opened_with_its_name_even_when_it_comes_late() -> None:
-    got = run(ToolPart(0, "c0", None, '{"a"'), ToolPart(0, None, "f", ":1}"))
-    assert got[0] == Opened(0, "tool_use", "c0", "f")
+    got = run(Part("tool_use", '{"a"', 0, "c0", ""), Part("tool_use", ":1}", 0, "", "f"))
+    assert got[0] == started(0, "c0", "f")
     assert shape(got) == [("tool_use", "f", '{"a":1}')]
 
 
 def test_a_call_without_an_id_gets_one() -> None:
-    (opened, *_) = run(ToolPart(0, None, "f", "{}"))
-    assert isinstance(opened, Opened)
-    assert opened.id.startswith("toolu_")
+    (opened, *_) = run(Part("tool_use", "{}", 0, "", "f"))
+    assert opened["content_block"]["id"].startswith("toolu_")
 
 
 def test_abandon_closes_only_what_is_open() -> None:
     blocks = Blocks("msg_1")
     blocks.take(part(0, '{"x":', "A"))
-    blocks.take(Text("held"))
-    assert blocks.abandon() == [Closed(0, "tool_use")]
+    blocks.take(text("held"))
+    assert blocks.abandon() == [stopped(0)]
     assert blocks.finish() == []
 
 
 @st.composite
-def interleavings(draw: st.DrawFn) -> tuple[list[str], list[ToolPart]]:
+def interleavings(draw: st.DrawFn) -> tuple[list[str], list[Part]]:
     """Calls with object arguments, cut anywhere, in any order that keeps each call's own order."""
     arguments = [json.dumps(draw(st.dictionaries(st.text(max_size=3), st.integers(), max_size=2))) for _ in range(3)]
     queues = []
@@ -109,9 +129,9 @@ def interleavings(draw: st.DrawFn) -> tuple[list[str], list[ToolPart]]:
 
 
 @given(interleavings())
-def test_any_interleaving_gives_each_call_whole(case: tuple[list[str], list[ToolPart]]) -> None:
-    arguments, parts = case
-    got = shape(run(*parts))
+def test_any_interleaving_gives_each_call_whole(case: tuple[list[str], list[Part]]) -> None:
+    arguments, cut = case
+    got = shape(run(*cut))
     assert sorted(content for _, _, content in got) == sorted(arguments)
 
 
@@ -124,35 +144,48 @@ def test_any_interleaving_gives_each_call_whole(case: tuple[list[str], list[Tool
 )
 def test_arguments_end_where_their_outermost_bracket_closes(value: object, places: list[int], surplus: str) -> None:
     whole = json.dumps({"a": value})
-    text = whole + surplus
-    edges = [0, *sorted(place % len(text) for place in places), len(text)]
-    parts = [part(0, "", "f"), *(part(0, text[a:b]) for a, b in pairwise(edges))]
-    assert shape(run(*parts)) == [("tool_use", "f", whole)]
+    sent = whole + surplus
+    edges = [0, *sorted(place % len(sent) for place in places), len(sent)]
+    cut = [part(0, "", "f"), *(part(0, sent[a:b]) for a, b in pairwise(edges))]
+    assert shape(run(*cut)) == [("tool_use", "f", whole)]
 
 
 def test_recorded_parallel_calls_come_out_whole() -> None:
-    events = [event for event in decode(recorded("tools_three.sse")) if isinstance(event, ToolPart)]
-    first, second, third = (content for _, _, content in shape(run(*events)))
+    calls = parts(decode(recorded("tools_three.sse")), "tool_use")
+    first, second, third = (content for _, _, content in shape(run(*calls)))
     assert json.loads(first, strict=False).keys() == json.loads(second, strict=False).keys() == {"path", "limit"}
     assert third.rstrip().endswith(",")
 
 
+def test_what_was_held_is_sent_as_soon_as_the_call_before_it_is_whole() -> None:
+    blocks = Blocks("msg_1")
+    blocks.take(part(0, '{"x":', "A"))
+    assert blocks.take(text("held")) == []
+    assert [out["type"] for out in blocks.take(part(0, "1}"))] == [
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+    ]
+
+
 ANY = st.lists(
-    st.builds(Thinking, st.text(max_size=3))
-    | st.builds(Text, st.text(max_size=3))
+    st.builds(thinking, st.text(max_size=3))
+    | st.builds(text, st.text(max_size=3))
     | st.builds(
-        ToolPart,
-        st.integers(0, 2),
-        st.none() | st.just("c"),
-        st.none() | st.just("f"),
+        Part,
+        st.just("tool_use"),
         st.sampled_from(["", "{", "}", " "]),
+        st.integers(0, 2),
+        st.sampled_from(["", "c"]),
+        st.sampled_from(["", "f"]),
     ),
     max_size=20,
 )
 
 
 @given(ANY)
-def test_blocks_are_sequential_whatever_comes(events: list[Thinking | Text | ToolPart]) -> None:
+def test_blocks_are_sequential_whatever_comes(events: list[Part]) -> None:
     got = shape(run(*events))
     thought = "".join(content for kind, _, content in got if kind == "thinking")
-    assert thought == "".join(event.text for event in events if isinstance(event, Thinking)) or not thought.strip()
+    assert thought == "".join(one.text for one in events if one.kind == "thinking") or not thought.strip()

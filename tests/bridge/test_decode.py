@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.decode import Decoder
-from bridge.errors import EngineBroken, EngineBusy, PromptTooLong
-from bridge.events import Done, Event, Failed, Finish, Text, Thinking, ToolPart, Usage
+from bridge.errors import BridgeError, EngineBusy, PromptTooLong
+from bridge.events import Event, Finish, Kind, Part, Usage
 from bridge.sse import Splitter
 from tests.bridge.chunks import chunk, recorded, tool, usage
 
@@ -18,28 +18,31 @@ from tests.bridge.chunks import chunk, recorded, tool, usage
 def decode(stream: bytes) -> list[Event]:
     splitter, decoder = Splitter(), Decoder()
     records = [*splitter.feed(stream), *splitter.eof()]
-    return [event for record in records for event in decoder.record(record)]
+    return [event for record in records if record != b"[DONE]" for event in decoder.record(record)]
 
 
-def text_of(events: list[Event], kind: type[Text] | type[Thinking]) -> str:
-    return "".join(event.text for event in events if isinstance(event, kind))
+def parts(events: list[Event], kind: Kind) -> list[Part]:
+    return [event for event in events if isinstance(event, Part) and event.kind == kind]
+
+
+def text_of(events: list[Event], kind: Kind) -> str:
+    return "".join(part.text for part in parts(events, kind))
 
 
 def test_recorded_plain_stream_with_usage_on_every_chunk() -> None:
     events = decode(recorded("plain_usage.sse"))
     assert events[0] == Usage(48, None, 0)
-    assert text_of(events, Text).startswith("SIreppt +=")
+    assert text_of(events, "text").startswith("SIreppt +=")
     assert Finish("length", None) in events
     assert [event for event in events if isinstance(event, Usage)][-1] == Usage(48, 0, 24)
-    assert events[-1] == Done()
 
 
 def test_recorded_reasoning_then_text() -> None:
     events = decode(recorded("reasoning_then_text.sse"))
-    kinds = [type(event) for event in events if isinstance(event, Thinking | Text)]
-    assert kinds == sorted(kinds, key=lambda kind: kind is Text)
-    assert text_of(events, Thinking)
-    assert text_of(events, Text)
+    kinds = [event.kind for event in events if isinstance(event, Part)]
+    assert kinds == sorted(kinds, key=lambda kind: kind == "text")
+    assert text_of(events, "thinking")
+    assert text_of(events, "text")
 
 
 def test_recorded_stop_string() -> None:
@@ -48,37 +51,36 @@ def test_recorded_stop_string() -> None:
 
 def test_recorded_tools() -> None:
     events = decode(recorded("tools_three.sse"))
-    parts = [event for event in events if isinstance(event, ToolPart)]
-    assert sorted({part.call for part in parts}) == [0, 1, 2]
+    calls = parts(events, "tool_use")
+    assert {part.call for part in calls} == {0, 1, 2}
     for call in (0, 1, 2):
-        own = [part for part in parts if part.call == call]
+        own = [part for part in calls if part.call == call]
         assert own[0].name == "read_file"
-        assert "".join(part.arguments for part in own).startswith("{")
+        assert "".join(part.text for part in own).startswith("{")
 
 
 def test_recorded_whole_answer() -> None:
-    events = Decoder().record(recorded("tool_named_whole.json"))
-    assert events == [
+    assert [*Decoder().record(recorded("tool_named_whole.json"))] == [
         Usage(310, 256, 56),
-        ToolPart(0, "chatcmpl-tool-bf34d6b2a290ecc7", "read_file", "-Infinity"),
+        Part("tool_use", "-Infinity", 0, "chatcmpl-tool-bf34d6b2a290ecc7", "read_file"),
         Finish("stop", None),
     ]
 
 
 def test_both_reasoning_fields_in_one_delta_count_once() -> None:
-    assert decode(chunk({"reasoning": "a", "reasoning_content": "a"})) == [Thinking("a")]
-    assert decode(chunk({"reasoning_content": "b"})) == [Thinking("b")]
+    assert decode(chunk({"reasoning": "a", "reasoning_content": "a"})) == [Part("thinking", "a")]
+    assert decode(chunk({"reasoning_content": "b"})) == [Part("thinking", "b")]
 
 
 def test_reasoning_and_content_in_one_delta_are_both_kept_in_order() -> None:
-    assert decode(chunk({"content": "Ans", "reasoning": "k."})) == [Thinking("k."), Text("Ans")]
+    assert decode(chunk({"content": "Ans", "reasoning": "k."})) == [Part("thinking", "k."), Part("text", "Ans")]
 
 
 def test_other_choices_are_ignored() -> None:
     data = json.dumps(
         {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]}
     )
-    assert Decoder().record(data.encode()) == [Text("yes")]
+    assert [*Decoder().record(data.encode())] == [Part("text", "yes")]
 
 
 def test_a_new_id_on_the_same_index_is_another_call() -> None:
@@ -89,7 +91,7 @@ def test_a_new_id_on_the_same_index_is_another_call() -> None:
         chunk({"tool_calls": [tool(0, '{"a":2}', "f", "c2")]}),
         chunk({"tool_calls": [tool(0, " ")]}),
     ]
-    calls = [event.call for data in stream for event in decoder.record(data[6:].strip()) if isinstance(event, ToolPart)]
+    calls = [event.call for data in stream for event in decoder.record(data[6:].strip()) if isinstance(event, Part)]
     assert calls == [0, 0, 1, 1]
 
 
@@ -102,10 +104,8 @@ def test_a_new_id_on_the_same_index_is_another_call() -> None:
     ],
 )
 def test_an_error_object_inside_the_stream(error: dict[str, Any]) -> None:
-    (event,) = Decoder().record(json.dumps(error).encode())
-    assert isinstance(event, Failed)
-    assert isinstance(event.error, EngineBusy)
-    assert event.error.message == "queue full"
+    with pytest.raises(EngineBusy, match=r"^queue full$"):
+        list(Decoder().record(json.dumps(error).encode()))
 
 
 def test_an_overflow_inside_the_stream_has_the_clients_wording() -> None:
@@ -113,9 +113,8 @@ def test_an_overflow_inside_the_stream_has_the_clients_wording() -> None:
         "This model's maximum context length is 8192 tokens. However, your prompt contains at least 8193 input tokens,"
         " which exceeds this limit even without any output tokens."
     )
-    (event,) = Decoder().record(json.dumps({"error": {"message": message, "code": 400}}).encode())
-    assert isinstance(event, Failed)
-    assert isinstance(event.error, PromptTooLong)
+    with pytest.raises(PromptTooLong):
+        list(Decoder().record(json.dumps({"error": {"message": message, "code": 400}}).encode()))
 
 
 KEYS = ("choices", "delta", "message", "content", "tool_calls", "function", "index", "id", "usage", "error", "code")
@@ -136,17 +135,16 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_json_is_events_or_our_error(value: object) -> None:
-    with contextlib.suppress(EngineBroken):
-        Decoder().record(json.dumps(value).encode())
+    with contextlib.suppress(BridgeError):
+        list(Decoder().record(json.dumps(value).encode()))
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_events_or_our_error(data: bytes) -> None:
-    with contextlib.suppress(EngineBroken):
-        Decoder().record(data)
+    with contextlib.suppress(BridgeError):
+        list(Decoder().record(data))
 
 
 def test_usage_with_null_counts() -> None:
-    assert Decoder().record(json.dumps({"usage": {**usage(0, 0), "prompt_tokens": None}}).encode()) == [
-        Usage(0, None, 0)
-    ]
+    data = json.dumps({"usage": {**usage(0, 0), "prompt_tokens": None}}).encode()
+    assert [*Decoder().record(data)] == [Usage(0, None, 0)]

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import InvalidRequest
-from bridge.messages import engine_messages, referenced_tools, system_text
+from bridge.messages import History
+
+
+def engine_messages(system: object, messages: object) -> list[dict[str, Any]]:
+    return History(system, messages).messages
 
 
 def text(value: str, **extra: Any) -> dict[str, Any]:
@@ -33,7 +37,6 @@ def test_system_without_the_billing_header() -> None:
         text("You are", cache_control={"type": "ephemeral"}),
         text("b"),
     ]
-    assert system_text(blocks) == "You are\n\nb"
     assert engine_messages(blocks, [{"role": "user", "content": "hi"}]) == [
         {"role": "system", "content": "You are\n\nb"},
         {"role": "user", "content": "hi"},
@@ -127,7 +130,7 @@ def test_what_cannot_be_shown_is_named() -> None:
 
 def test_tool_references_are_found_and_named() -> None:
     history = [user(result("t1", [{"type": "tool_reference", "tool_name": "Notebook"}]))]
-    assert referenced_tools(history) == {"Notebook"}
+    assert History(None, history).loaded == {"Notebook"}
     assert engine_messages(None, history)[0]["content"] == "Tool loaded: Notebook"
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.answer import Relay
-from bridge.ledger import Entry, Ledger
+from bridge.ledger import Ledger, Record
 from bridge.metrics import for_report, ours, process_start
 from tests.bridge.chunks import DATA
 
@@ -47,20 +46,21 @@ def test_nothing_of_nothing() -> None:
 
 def test_our_families_parse_and_say_what_the_ledger_says() -> None:
     ledger = Ledger(9)
-    one = Entry("t1", "s", "main", "m", True, 0.0, Relay(request_id="r"))
+    one = Record("t1", "r", "s", "main", "m", True, 0.0)
     ledger.admit(one)
-    one.progress.phase, one.upstream_open, one.client_connected = "tool", True, False
-    done = Entry("t2", "s", "main", "m", True, 0.0, Relay(request_id="r"))
+    one.phase, one.upstream_open, one.client_connected = "tool", True, False
+    done = Record("t2", "r", "s", "main", "m", True, 0.0)
     ledger.admit(done)
-    done.progress.first_token_at, done.progress.failed, done.progress.stop = 0.3, True, "api_error"
+    done.first_token_at, done.failed, done.stop = 0.3, True, "api_error"
     ledger.close(done, 1.0)
-    text = ours(ledger, ledger.connections(sockets=4, upstreams_idle=2), started_at=7.0, bridge_restarts=3).decode()
+    text = ours(ledger, ledger.connections(sockets=4), started_at=7.0, restarts=3).decode()
     got = samples(text)
     assert got["passerelle_turns_live{phase=tool}"] == 1
-    assert got["passerelle_upstream_connections{state=orphaned}"] == 1
-    assert got["passerelle_upstream_connections{state=idle}"] == 2
-    assert got["passerelle_client_sockets"] == 4
+    assert got["passerelle_connections{end=orphans}"] == 1
+    assert got["passerelle_connections{end=upstreams_idle}"] == 0
+    assert got["passerelle_connections{end=sockets}"] == 4
     assert got["passerelle_turns_total"] == 2
+    assert got["passerelle_failed_total"] == 1
     assert got["passerelle_turn_errors_total{kind=api_error}"] == 1
     assert got["passerelle_bridge_restarts_total"] == 3
     assert got["passerelle_time_to_first_token_seconds_bucket{le=0.5}"] == 1
@@ -71,6 +71,6 @@ def test_our_families_parse_and_say_what_the_ledger_says() -> None:
 
 def test_restarts_are_absent_when_nobody_counts_them() -> None:
     ledger = Ledger(9)
-    text = ours(ledger, ledger.connections(sockets=0, upstreams_idle=0), started_at=7.0, bridge_restarts=None)
+    text = ours(ledger, ledger.connections(sockets=0), started_at=7.0, restarts=None)
     assert b"bridge_restarts" not in text
     assert b"passerelle_turns_total" in text

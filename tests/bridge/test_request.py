@@ -176,9 +176,13 @@ def test_recorded_tool_search_shows_the_loaded_tools_only() -> None:
     assert "DeferredToolPlaceholder" not in names
 
 
+def owner(headers: dict[str, str], request: dict[str, Any]) -> tuple[str, str]:
+    return identity(headers, translate(request, model="m", effort={}))
+
+
 def test_claude_code_says_whose_turn_it_is() -> None:
     (sub,) = [one for one in RECORDED if one["scenario"] == "d_subagents"]
-    session, agent = identity(sub["headers"], sub["body"])
+    session, agent = owner(sub["headers"], sub["body"])
     assert session == "00000000-0000-4000-8000-000000000000"
     assert agent == sub["headers"]["x-claude-code-agent-id"]
     assert identity({"x-claude-code-session-id": "s"}, {}) == ("s", "main")
@@ -188,7 +192,9 @@ def test_other_clients_are_known_by_their_conversations_head() -> None:
     first = ask(system=[{"type": "text", "text": "x-anthropic-billing-header: 1"}, {"type": "text", "text": "S"}])
     later = copy.deepcopy(first)
     later["system"][0]["text"] = "x-anthropic-billing-header: 2"
+    later["messages"] = [{"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]}]
     later["messages"] += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
     other = ask(messages=[{"role": "user", "content": "something else"}])
-    assert identity({}, first) == identity({}, later) != identity({}, other)
+    assert owner({}, first) == owner({}, later) != owner({}, other)
     assert identity({}, {"messages": 3, "system": None})[1] == "main"
+    assert identity({}, {"messages": [3, None]})[1] == "main"

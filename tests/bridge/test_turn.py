@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.answer import EVENTS, JSON, Head
-from bridge.encode import MessageEncoder, StreamEncoder
 from bridge.errors import EngineBroken, EngineUnreachable, InvalidRequest
-from bridge.turn import Turn
+from bridge.ledger import Record
+from bridge.turn import EVENTS, JSON, Head, Relay, Turn
 from tests.bridge.chunks import (
     DONE,
     chunk,
@@ -28,11 +27,10 @@ from tests.bridge.chunks import (
 SSE = "text/event-stream; charset=utf-8"
 
 
-def new(stream: bool = True, ping_s: float | None = 15.0, content_type: str | None = SSE) -> Turn:
-    encoder = StreamEncoder("msg_1", "m") if stream else MessageEncoder("msg_1", "m")
-    turn = Turn(encoder, message_id="msg_1", request_id="req_1", ping_s=ping_s, now=0.0)
+def new(stream: bool = True, ping_s: float = 15.0, content_type: str | None = SSE) -> Turn:
+    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), ping_s)
     if content_type is not None:
-        turn.opened(200, content_type, 0.0)
+        turn.opened(200, content_type)
     return turn
 
 
@@ -177,7 +175,7 @@ def test_less_than_an_answer_is_one_error(data: bytes) -> None:
     else:
         assert terminals(body) == 1
         assert events(body)[-1][0] == "error"
-    assert turn.progress.failed
+    assert turn.record.failed
 
 
 def test_a_failure_before_the_first_byte_keeps_its_status() -> None:
@@ -199,7 +197,7 @@ def test_a_cut_after_the_finish_is_a_whole_answer() -> None:
     turn = new()
     frames = turn.feed(chunk({"content": "x"}) + chunk(finish="stop"), 1.0) + turn.fail(EngineBroken("cut"), 2.0)
     assert events(b"".join(frames))[-1][0] == "message_stop"
-    assert not turn.progress.failed
+    assert not turn.record.failed
 
 
 def test_nothing_follows_the_end() -> None:
@@ -218,7 +216,7 @@ def test_pings_come_after_each_silence_and_never_within_one() -> None:
     assert [name for name, _ in events(b"".join(turn.tick(10.0)))] == ["ping"]
     turn.feed(chunk({"content": "x"}), 15.0)
     assert turn.ping_due == 25.0
-    assert turn.progress.pings == 1
+    assert turn.record.pings == 1
 
 
 def test_what_is_held_back_counts_as_silence() -> None:
@@ -234,17 +232,17 @@ def test_one_message_is_never_pinged() -> None:
 
 def test_progress_follows_the_answer() -> None:
     turn = new(content_type=None)
-    seen = [turn.progress.phase]
-    turn.opened(200, SSE, 1.0)
-    seen.append(turn.progress.phase)
+    seen = [turn.record.phase]
+    turn.opened(200, SSE)
+    seen.append(turn.record.phase)
     turn.feed(chunk({"role": "assistant", "content": ""}, usage=usage(50, 0)), 2.0)
-    assert turn.progress.first_token_at is None
+    assert turn.record.first_token_at is None
     steps: list[dict[str, Any]] = [{"reasoning": "a"}, {"content": "b"}, {"tool_calls": [tool(0, "{}", "f", "c")]}]
     for at, delta in enumerate(steps, 3):
         turn.feed(chunk(delta, usage=usage(50, at)), float(at))
-        seen.append(turn.progress.phase)
+        seen.append(turn.record.phase)
     assert seen == ["connecting", "pending", "thinking", "text", "tool"]
-    progress = turn.progress
+    progress = turn.record
     assert (progress.first_token_at, progress.last_byte_at, progress.input_tokens) == (3.0, 5.0, 50)
     assert (progress.output_tokens, progress.gaps) == (5, [1.0, 1.0])
 
@@ -333,4 +331,40 @@ def test_exactly_one_terminal_event_whatever_comes(pieces: list[bytes], end: str
 def test_any_bytes_end_in_one_answer(data: bytes) -> None:
     turn = new()
     assert play(data, turn=turn)
-    assert turn.progress.failed
+    assert turn.record.failed
+
+
+def relayed() -> Relay:
+    return Relay(Record("relay_1", "req_1", "s", "main", "m", True, 0.0))
+
+
+def test_a_relay_passes_status_type_and_bytes() -> None:
+    relay = relayed()
+    relay.opened(200, "text/event-stream")
+    assert relay.feed(b"data: x\n\n", 2.0) == [b"data: x\n\n"]
+    assert relay.eof(3.0) == []
+    assert relay.ended
+    assert relay.head == Head(200, "text/event-stream")
+    assert (relay.record.stop, relay.record.failed, relay.ping_due) == ("status 200", False, None)
+
+
+def test_an_engines_refusal_is_passed_too_and_counts_as_failed() -> None:
+    relay = relayed()
+    relay.opened(400, "application/json")
+    assert relay.feed(b'{"error":{}}', 1.0) == [b'{"error":{}}']
+    relay.eof(2.0)
+    assert relay.record.failed
+
+
+def test_failures_before_and_after_the_first_byte() -> None:
+    early = relayed()
+    (body,) = early.fail(EngineUnreachable("down"), 1.0)
+    assert early.head.status == 529
+    assert json.loads(body)["error"]["message"] == "down"
+
+    late = relayed()
+    late.opened(200, "text/event-stream")
+    late.feed(b"data: par", 2.0)
+    (event,) = late.fail(EngineBroken("cut"), 3.0)
+    assert json.loads(event.split(b"data: ")[1])["error"]["message"] == "cut"
+    assert late.fail(EngineBroken("again"), 4.0) == []

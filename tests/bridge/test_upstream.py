@@ -7,7 +7,7 @@ import pytest
 from bridge.errors import EngineBroken, EngineUnreachable, OutputTooLong
 from bridge.upstream import Upstream
 from tests.bridge.chunks import text_answer
-from tests.bridge.running import METRICS, Call, config, engine, well
+from tests.bridge.running import METRICS, Call, engine, well
 
 pytestmark = pytest.mark.process
 
@@ -37,7 +37,7 @@ async def test_when_only_max_tokens_overflows_the_engine_is_asked_for_what_is_le
         else:
             await call.stream(text_answer("x"))
 
-    async with engine(small) as one, Upstream(config(one.url)) as upstream:
+    async with engine(small) as one, Upstream(one.url) as upstream:
         stream = await upstream.chat(REQUEST)
         assert stream.status == 200
         await stream.aclose()
@@ -48,7 +48,7 @@ async def test_it_is_asked_again_once_only() -> None:
     async def never(call: Call) -> None:
         await call.answer(400, {"error": {"message": "max_tokens=1 cannot be greater than max_model_len=0"}})
 
-    async with engine(never) as one, Upstream(config(one.url)) as upstream:
+    async with engine(never) as one, Upstream(one.url) as upstream:
         with pytest.raises(OutputTooLong):
             await upstream.chat(REQUEST)
         assert len(one.calls) == 2
@@ -57,7 +57,7 @@ async def test_it_is_asked_again_once_only() -> None:
 async def test_nobody_listens() -> None:
     async with engine(unused) as one:
         url = one.url
-    async with Upstream(config(url)) as upstream:
+    async with Upstream(url) as upstream:
         with pytest.raises(EngineUnreachable):
             await upstream.chat(REQUEST)
         probe = await upstream.probe()
@@ -74,7 +74,7 @@ async def test_a_probe_of_a_healthy_engine_asks_for_its_names_once_per_process()
         else:
             await well(call)
 
-    async with engine(unused, look) as one, Upstream(config(one.url)) as upstream:
+    async with engine(unused, look) as one, Upstream(one.url) as upstream:
         for _ in range(3):
             probe = await upstream.probe()
         assert (probe.reachable, probe.error, probe.version) == (True, None, "0.33.0")
@@ -88,7 +88,7 @@ async def test_a_probe_of_a_healthy_engine_asks_for_its_names_once_per_process()
 
 
 async def test_a_probe_of_a_frozen_engine_is_bounded() -> None:
-    async with engine(unused, mute) as one, Upstream(config(one.url)) as upstream:
+    async with engine(unused, mute) as one, Upstream(one.url) as upstream:
         async with asyncio.timeout(2.0):
             probe = await upstream.probe()
         assert not probe.reachable
@@ -101,7 +101,7 @@ async def test_an_engine_without_names_is_still_reachable() -> None:
     async def bare(call: Call) -> None:
         await call.answer(*((200, METRICS) if call.path == "/metrics" else (404, {"detail": "Not Found"})))
 
-    async with engine(unused, bare) as one, Upstream(config(one.url)) as upstream:
+    async with engine(unused, bare) as one, Upstream(one.url) as upstream:
         probe = await upstream.probe()
         assert (probe.reachable, probe.version, probe.models) == (True, None, ())
 
@@ -111,7 +111,7 @@ async def test_tokens_are_counted() -> None:
         assert call.path == "/tokenize"
         await call.answer(200, {"count": 304, "max_model_len": 8192, "tokens": [1] * 304})
 
-    async with engine(counts) as one, Upstream(config(one.url)) as upstream:
+    async with engine(counts) as one, Upstream(one.url) as upstream:
         assert await upstream.count({"model": "m"}) == 304
         one.script = lambda call: call.answer(200, {"nothing": 1})
         with pytest.raises(EngineBroken):
@@ -119,9 +119,8 @@ async def test_tokens_are_counted() -> None:
 
 
 async def test_turns_keep_no_connection_and_an_aclose_is_idempotent() -> None:
-    async with engine(lambda call: call.stream(text_answer("x"))) as one, Upstream(config(one.url)) as upstream:
+    async with engine(lambda call: call.stream(text_answer("x"))) as one, Upstream(one.url) as upstream:
         stream = await upstream.chat(REQUEST)
-        assert b"[DONE]" in await stream.rest()
+        assert b"[DONE]" in await stream.whole()
         await stream.aclose()
-        await stream.aclose()
-        assert upstream.idle == 0
+        assert await asyncio.wait_for(one.calls[0].reader.read(), 1.0) == b""
