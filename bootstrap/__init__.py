@@ -2,6 +2,6 @@
 
 spec reads pod.toml strictly (toml_reader) and command makes argv and env of it; machine is the table of states of one
 service; logline and redact decide what of a line is kept and may leave; host reads nvidia-smi; report types what the
-pod says of itself. All of that is pure. The edges: processes, logtap and ctlsocket each own one outside thing, keeper
-acts for one machine, runner wires it all. Imports nothing of ours.
+pod says of itself. All of that is pure. The edges: processes, logtap and ctlsocket each own one outside thing, and
+runner wires it all. Imports nothing of ours.
 """

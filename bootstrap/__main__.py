@@ -15,11 +15,8 @@ from bootstrap import ctlsocket
 from bootstrap.errors import Problem, Usage
 from bootstrap.runner import Settings, run
 
-_EXAMPLES = """examples:
-  passerelle-bootstrap run --config pod.toml --state /workspace/passerelle --host 0.0.0.0 --port 8080
-  passerelle-bootstrap ctl --state /workspace/passerelle restart bridge
-
-run reads PASSERELLE_CLIENT_TOKEN and PASSERELLE_OPERATOR_TOKEN from the environment.
+_NOTES = """run reads PASSERELLE_CLIENT_TOKEN and PASSERELLE_OPERATOR_TOKEN from the environment.
+example: passerelle-bootstrap run --config pod.toml --state /workspace/passerelle --host 0.0.0.0
 exit codes: 0 done, 2 refused, 3 no bootstrap answers, 64 usage or a bad pod.toml (docs/config.md)"""
 
 
@@ -43,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="passerelle-bootstrap",
         description="Start and supervise the engine and the bridge of one pod.",
-        epilog=_EXAMPLES,
+        epilog=_NOTES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_version())
@@ -63,11 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     asks.add_parser("stop-pod", help="stop everything, bootstrap too")
     asks.add_parser("tail", help="print the log and follow it")
     return parser
-
-
-def _ctl(path: Path, request: dict[str, str]) -> None:
-    response = ctlsocket.ask(path, request)
-    _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
 
 
 def _tail(path: Path) -> NoReturn:
@@ -98,7 +90,8 @@ def main(argv: list[str] | None = None) -> int:
             case {"cmd": "tail", "socket": path}:
                 _tail(path)
             case {"verb": _, "state": _, "socket": path, **request}:
-                _ctl(path, request)
+                response = ctlsocket.ask(path, request)
+                _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
     except Problem as problem:
         sys.stderr.write(f"passerelle-bootstrap: {problem}\n")
         return problem.exit_code

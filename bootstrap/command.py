@@ -5,7 +5,6 @@ What the spec leaves out is left out of the engine's flags too: no default of ou
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 
@@ -13,8 +12,8 @@ from bootstrap.spec import PodSpec
 
 TOKENS = ("PASSERELLE_CLIENT_TOKEN", "PASSERELLE_OPERATOR_TOKEN")
 _HUB_SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# It can stop and terminate its own pod, and is of no use to engine or bridge (RunPod, pod environment variables).
 _PROVIDER_SECRETS = ("RUNPOD_API_KEY",)
-"""Can stop and terminate its own pod: of no use to engine or bridge (RunPod, pod environment variables)."""
 
 
 def engine_argv(spec: PodSpec, vllm: tuple[str, ...], port: int) -> tuple[str, ...]:
@@ -69,7 +68,7 @@ def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url:
         "PASSERELLE_MODEL_NAMES": _json(list(spec.served.names)),
         "PASSERELLE_PING_SECONDS": f"{spec.bridge.ping_seconds:g}",
         "PASSERELLE_MAX_STREAMS": str(spec.bridge.max_streams),
-        "PASSERELLE_EFFORT": _json(dataclasses.asdict(spec.bridge.effort)),
+        "PASSERELLE_EFFORT": _json(spec.bridge.effort._asdict()),
         "PASSERELLE_UNKNOWN_MODEL": spec.bridge.unknown_model,
     }
 

@@ -13,17 +13,13 @@ from typing import Any
 
 from bootstrap.errors import Problem, Unreachable, failing_as
 
-_REQUEST_LIMIT = 65_536
-
+_REQUEST_LIMIT = 65_536  # bytes
 Handle = Callable[[dict[str, Any]], dict[str, Any]]  # request -> what its response has beside ok; or raises Problem
 
 
 @contextlib.asynccontextmanager
 async def serving(path: Path, handle: Handle) -> AsyncIterator[None]:
-    """Answer requests on a socket of mode 0600 until the block ends. Errors: Problem.
-
-    asyncio replaces a socket that is there already: ours must not be that of another bootstrap.
-    """
+    """Answer requests on a socket of mode 0600 until the block ends; one that is there is replaced. Errors: Problem."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -35,18 +31,14 @@ async def serving(path: Path, handle: Handle) -> AsyncIterator[None]:
         finally:
             writer.close()
 
-    before = os.umask(0o177)
-    try:
-        with failing_as(f"cannot make the control socket {path} (give another --socket)"):
-            server = await asyncio.start_unix_server(answer, path, limit=_REQUEST_LIMIT)
-    finally:
-        os.umask(before)
-    try:
+    with failing_as(f"cannot make the control socket {path} (give another --socket)"):
+        server = await asyncio.start_unix_server(answer, path, limit=_REQUEST_LIMIT, start_serving=False)
+        os.chmod(path, 0o600)  # nobody can connect before it listens
+        await server.start_serving()
+    with contextlib.closing(server):
         yield
-    finally:
-        server.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def refuse_if_answered(path: Path) -> None:

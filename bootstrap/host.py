@@ -35,7 +35,4 @@ def parse_query(text: str, cuda: str | None) -> Host:
 
 def _number(cell: str) -> float | None:
     """None for [N/A], [Not Supported], [Unknown Error], [GPU is lost]."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+    return float(cell) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", cell) else None

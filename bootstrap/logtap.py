@@ -15,8 +15,7 @@ from bootstrap.report import Level, LogLine
 
 Source = Literal["bootstrap", "engine", "bridge"]
 RING = 5000  # lines that are kept to be asked for
-FILE_LIMIT = 50_000_000  # bytes of one file before it becomes <name>.log.1, which the next one replaces
-_ANSWER_CHARS = 200_000
+FILE_LIMIT = 50_000_000  # bytes after which a file becomes <name>.log.1, which the next one replaces
 
 
 class Journal:
@@ -26,7 +25,8 @@ class Journal:
         """`wall` is Unix time. Errors: OSError when the folder cannot be made or written."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.redactor, self._wall = redactor, wall
-        self._files: dict[Source, LogFile] = {name: LogFile(folder / f"{name}.log") for name in get_args(Source)}
+        self._paths: dict[Source, Path] = {name: folder / f"{name}.log" for name in get_args(Source)}
+        self._files = {name: path.open("ab", buffering=0) for name, path in self._paths.items()}
         self._failing: set[Source] = set()
         self._ring: deque[LogLine] = deque(maxlen=RING)
         self._seq = 0
@@ -61,14 +61,8 @@ class Journal:
         An `after` that was never reached comes from an earlier supervisor, and is taken as 0.
         """
         start = self._seq - limit if after is None else after if 0 <= after <= self._seq else 0
-        lines: list[LogLine] = []
-        chars = 0
-        for line in islice((line for line in self._ring if line.seq > start), limit):
-            chars += len(line.text)
-            if lines and chars > _ANSWER_CHARS:
-                break
-            lines.append(line)
-        return tuple(lines), lines[-1].seq if lines else self._seq
+        lines = tuple(islice((line for line in self._ring if line.seq > start), limit))
+        return lines, lines[-1].seq if lines else self._seq
 
     def close(self) -> None:
         for file in self._files.values():
@@ -81,7 +75,12 @@ class Journal:
     def _write(self, source: Source, text: str) -> None:
         """A full disk loses lines, not the supervisor, and is said once."""
         stamp = datetime.datetime.fromtimestamp(self._wall(), datetime.UTC).isoformat(timespec="milliseconds")
+        file, path = self._files[source], self._paths[source]
         try:
+            if file.tell() > FILE_LIMIT:
+                path.replace(path.with_suffix(".log.1"))
+                self._files[source] = path.open("ab", buffering=0)
+                file.close()
             self._files[source].write(f"{stamp} {text}\n".encode(errors="replace"))
             self._failing.discard(source)
         except OSError as error:
@@ -89,22 +88,3 @@ class Journal:
                 self._failing.add(source)
                 why = f"cannot write {source}.log: {error.strerror}; its lines are kept in memory only"
                 self._keep("bootstrap", "warning", why)
-
-
-class LogFile:
-    """One file that is appended to and never grows past FILE_LIMIT."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("ab", buffering=0)
-
-    def write(self, data: bytes) -> None:
-        """Errors: OSError, after which it may be tried again."""
-        if self._file.tell() + len(data) > FILE_LIMIT:
-            self._path.replace(self._path.with_suffix(".log.1"))
-            full, self._file = self._file, self._path.open("ab", buffering=0)
-            full.close()
-        self._file.write(data)
-
-    def close(self) -> None:
-        self._file.close()

@@ -37,8 +37,6 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The process, and all that it left behind, is gone."""
-
     pid: int | None  # None: it could not be started
     how: str
 

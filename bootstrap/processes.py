@@ -1,4 +1,4 @@
-"""Child processes: spawn, signal, reap, and find what they leave behind. An edge: the only file that forks. Linux only.
+"""The pod's processes: spawned, signalled, reaped, kept as their machines say. An edge, the only one that forks. Linux.
 
 One reaper, waitpid(-1), serves the children that we started and the orphans that we, as PID 1 or subreaper, inherit.
 """
@@ -10,16 +10,25 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
+from urllib.parse import urlsplit
 
+from bootstrap import machine, report
 from bootstrap.errors import Problem, failing_as
+from bootstrap.logtap import Journal
 
+PROBE_LIMIT_S = 3.0
+_LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_SIGNALS = {number.value: number.name for number in signal.Signals}
 
 OnOutput = Callable[[bytes], None]  # takes what was written; b"" at the end of the pipe
 OnExit = Callable[[int, str], None]  # takes the pid and how it ended
@@ -28,10 +37,7 @@ OnExit = Callable[[int, str], None]  # takes the pid and how it ended
 def describe(status: int) -> str:
     """A wait status in words: "killed by SIGKILL", "exit code 1"."""
     code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit code {code}"
-    known = {number.value: number.name for number in signal.Signals}
-    return f"killed by {known.get(-code, f'signal {-code}')}"
+    return f"exit code {code}" if code >= 0 else f"killed by {_SIGNALS.get(-code, f'signal {-code}')}"
 
 
 def state_and_parent(stat: str) -> tuple[str, int]:
@@ -43,29 +49,21 @@ def state_and_parent(stat: str) -> tuple[str, int]:
 def living() -> dict[int, int]:
     """Every process that is not a zombie, and its parent."""
     found = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, parent = state_and_parent(Path("/proc", entry, "stat").read_text(errors="replace"))
-            if state not in "ZX":
-                found[int(entry)] = parent
+            state, found[pid] = state_and_parent(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
+            if state in "ZX":
+                del found[pid]
     return found
 
 
 def descendants(roots: Iterable[int], table: Mapping[int, int]) -> set[int]:
     """The roots and all that descend from them, whatever group or session they have moved to."""
-    found: set[int] = set()
-    more = set(roots)
+    found, more = set[int](), set(roots)
     while more:
         found |= more
         more = {pid for pid, parent in table.items() if parent in more} - found
     return found
-
-
-def kill(pids: Iterable[int]) -> None:
-    """SIGKILL to each that still exists."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def _die_with(parent: int) -> None:
@@ -85,12 +83,7 @@ class Children:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def spawn(
-        self,
-        argv: tuple[str, ...],
-        env: Mapping[str, str],
-        on_output: OnOutput,
-        on_exit: OnExit,
-        fds: tuple[int, ...] = (),
+        self, argv: tuple[str, ...], env: Mapping[str, str], on_output: OnOutput, on_exit: OnExit, fd: int | None = None
     ) -> int:
         """Start a process in a session of its own, both outputs in one pipe. It dies with us. Errors: Problem."""
         with failing_as(f"cannot start {argv[0]}"):
@@ -101,7 +94,7 @@ class Children:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=env,
-                pass_fds=fds,
+                pass_fds=() if fd is None else (fd,),
                 start_new_session=True,
                 preexec_fn=functools.partial(_die_with, os.getpid()),
             )
@@ -122,24 +115,22 @@ class Children:
         """On SIGCHLD: collect all that have ended, orphans included."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = ended
-                if on_exit := self._on_exit.pop(pid, None):
-                    on_exit(pid, describe(status))
+                if on_exit := self._on_exit.pop(ended[0], None):
+                    on_exit(ended[0], describe(ended[1]))
 
-    def terminate(self, pid: int) -> None:
-        """SIGTERM to one of our children, if it has not been reaped."""
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """To one of our children, if it has not been reaped."""
         if pid in self._on_exit:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, number)
 
-    def kill(self, pid: int) -> None:
-        """SIGKILL to one of our children and to all that descend from it."""
-        if pid in self._on_exit:
-            kill(descendants([pid], living()))
-
-    def orphans(self) -> set[int]:
-        """What lives of the children that have ended, wherever it has moved to: we have inherited it."""
+    def kill_orphans(self) -> set[int]:
+        """SIGKILL to what our ended children left, which we have inherited: those that were still alive."""
         table, ours = living(), os.getpid()
-        return descendants((pid for pid, up in table.items() if up == ours and pid not in self._on_exit), table)
+        orphans = descendants((pid for pid, up in table.items() if up == ours and pid not in self._on_exit), table)
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return orphans
 
     async def output(self, argv: tuple[str, ...], env: Mapping[str, str], limit_s: float) -> str:
         """What a program prints until it closes its output. Errors: Problem, also when that takes too long."""
@@ -147,21 +138,128 @@ class Children:
         closed = asyncio.Event()
         pid = self.spawn(argv, env, lambda data: chunks.append(data) if data else closed.set(), lambda *_: None)
         try:
-            async with asyncio.timeout(limit_s):
-                await closed.wait()
+            await asyncio.wait_for(closed.wait(), limit_s)
         except TimeoutError as error:
             raise Problem(f"{argv[0]}: no answer in {limit_s:g} s") from error
         finally:
-            self.kill(pid)
+            self.signal(pid, signal.SIGKILL)
         return b"".join(chunks).decode(errors="replace")
 
     async def sweep(self, limit_s: float) -> set[int]:
         """SIGKILL every descendant of ours until none lives, or time is up; whoever is left is returned."""
         self._on_exit.clear()
         until = self._loop.time() + limit_s
-        while (left := self.orphans()) and self._loop.time() < until:
-            kill(left)
+        while (left := self.kill_orphans()) and self._loop.time() < until:
             await asyncio.sleep(0.02)
             self.reap()
-        self.reap()
         return left
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a service is started and asked for its health."""
+
+    name: Literal["engine", "bridge"]
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    health: str  # URL that answers 200 when it is well
+    fd: int | None = None  # inherited
+
+
+class Keeper:
+    """One service, kept. Everything but probe() is synchronous, so events never interleave."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        policy: machine.Policy,
+        children: Children,
+        journal: Journal,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.launch, self.service = launch, machine.Service(policy, since=clock())
+        self.shown = journal.redactor.argv(launch.argv)
+        self.stopped = asyncio.Event()  # set once it is stopped for good
+        self._children, self._journal, self._clock = children, journal, clock
+
+    def post(self, event: machine.Event | None) -> None:
+        """Let the machine see an event, then the event that its own actions lead to."""
+        before = self.service
+        while event is not None:
+            self.service, actions = machine.step(self.service, event, self._clock())
+            event = None
+            for action in actions:
+                event = self._do(action)
+        after = self.service
+        if (after.phase, after.pid) != (before.phase, before.pid):
+            self._say(_LEVELS.get(after.phase, "info"), after.phase + (f", pid {after.pid}" if after.pid else ""))
+        if after.phase == "stopped" and after.halted:
+            self.stopped.set()
+
+    def view(self) -> report.Service:
+        """The service as it is told to others."""
+        service, now = self.service, self._clock()
+        return report.Service(
+            state=service.phase,
+            pid=service.pid,
+            since_s=max(0.0, now - service.since),
+            restarts=max(0, service.starts - 1),
+            draining=len(service.draining),
+            last_exit=service.last_exit,
+            next_start_s=max(0.0, service.deadline - now) if service.phase == "backoff" else None,
+            command=self.shown,
+        )
+
+    async def probe(self, every_s: float = 1.0, starting_every_s: float = 0.25) -> None:
+        """Ask for health for ever; while it starts, more often, since someone waits for it."""
+        told = None
+        while True:
+            pid, serving = self.service.pid, self.service.phase == "serving"
+            if pid is not None and (serving or self.service.phase == "starting"):
+                fault = await get(self.launch.health, PROBE_LIMIT_S)
+                if serving and fault != told:
+                    self._say("warning" if fault else "info", fault or "answers again")
+                told = fault
+                self.post(machine.Probed(pid, fault))
+            await asyncio.sleep(every_s if serving else starting_every_s)
+
+    def _do(self, action: machine.Action) -> machine.Event | None:
+        if action.do == "spawn":
+            return self._spawn()
+        if action.do == "kill":
+            self._say("error", f"killing pid {action.pid}: {self.service.condemned or 'it drains for too long'}")
+        self._children.signal(action.pid, signal.SIGKILL if action.do == "kill" else signal.SIGTERM)
+        return None
+
+    def _spawn(self) -> machine.Event:
+        launch, tap = self.launch, self._journal.tap(self.launch.name, self._clock)
+        try:
+            return machine.Spawned(self._children.spawn(launch.argv, launch.env, tap, self._ended, launch.fd))
+        except Problem as problem:
+            return machine.Exited(None, str(problem))
+
+    def _ended(self, pid: int, how: str) -> None:
+        """A dead engine's workers would hold the GPU's memory; a dead bridge has no children."""
+        if self.launch.name == "engine":
+            self._children.kill_orphans()
+        self._say("info", f"pid {pid} ended: {how}")
+        self.post(machine.Exited(pid, how))
+
+    def _say(self, level: report.Level, text: str) -> None:
+        self._journal.say(level, f"{self.launch.name}: {text}")
+
+
+async def get(url: str, limit_s: float) -> str | None:
+    """GET over a connection of its own: None when it answers 200, else why not, in a few words."""
+    where = urlsplit(url)
+    try:
+        async with asyncio.timeout(limit_s):
+            reader, writer = await asyncio.open_connection(where.hostname, where.port)
+            with contextlib.closing(writer):
+                writer.write(f"GET {where.path} HTTP/1.1\r\nHost: {where.netloc}\r\nConnection: close\r\n\r\n".encode())
+                answer = (await reader.readline()).decode(errors="replace").strip()
+    except TimeoutError:
+        return f"{where.path}: no answer in {limit_s:g} s"
+    except (OSError, ValueError) as error:
+        return f"{where.path}: {getattr(error, 'strerror', None) or error}"
+    return None if re.match(r"HTTP/1.\d 200\b", answer) else f"{where.path}: answers {answer[:40]!r}"

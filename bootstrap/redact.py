@@ -1,7 +1,4 @@
-"""What may leave the pod: removes known secrets and what looks like one. Pure.
-
-When it fails, nothing of the line passes.
-"""
+"""What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from urllib.parse import quote
 
 MARK = "[redacted]"
 WITHHELD = "[line withheld: redactor failed]"
-SHORTEST = 8
-"""Characters below which the value of an environment variable is no secret, but a word that occurs anywhere."""
+SHORTEST = 8  # characters; a shorter value of an environment variable is a word that may occur anywhere
 
 _SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
 
@@ -42,11 +38,10 @@ class Redactor:
     """Redacts lines for a fixed set of secret values. Empty values are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        spellings = {
-            spelling for secret in secrets if secret for spelling in (secret, quote(secret, safe="", errors="replace"))
-        }
+        plain = set(filter(None, secrets))
+        spellings = plain | {quote(secret, safe="", errors="replace") for secret in plain}
         # The longest first: a secret that holds another must not leave its rest behind.
-        self._known = tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
+        self._known = sorted(spellings, key=len, reverse=True)
 
     def line(self, text: str) -> str:
         """The line without its secrets; WITHHELD when anything at all goes wrong. Never raises."""

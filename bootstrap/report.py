@@ -18,8 +18,7 @@ class LogLine:
     """One line that the pod logged, already redacted. `seq` grows by one per line for the life of the supervisor."""
 
     seq: int
-    at: float
-    """Unix time in seconds, by the pod's clock."""
+    at: float  # unix time in seconds, by the pod's clock
     source: Literal["bootstrap", "engine", "bridge"]
     level: Level
     text: str
@@ -55,16 +54,12 @@ class Service:
 
     state: ServiceState
     pid: int | None
-    since_s: float
-    """Seconds in this state."""
-    restarts: int
-    """Times that it was started again, by the supervisor or by hand, since the supervisor began."""
-    draining: int
-    """Old processes of it that still finish their streams after a restart."""
+    since_s: float  # seconds in this state
+    restarts: int  # times that it was started again, by the supervisor or by hand, since the supervisor began
+    draining: int  # old processes of it that still finish their streams after a restart
     last_exit: str | None
     """How it last ended when nobody asked it to ("killed by SIGKILL", "exit code 1"); None if it never did."""
-    next_start_s: float | None
-    """In backoff: seconds until it is started again."""
+    next_start_s: float | None  # in backoff: seconds until it is started again
     command: tuple[str, ...]
 
 
@@ -75,18 +70,14 @@ class Status:
     version: str
     pid: int
     uptime_s: float
-    serial: int | None
-    """Serial of the pod.toml in force."""
-    model: str | None
-    """Key of the model in force, of [models.<key>]."""
+    serial: int | None  # serial of the pod.toml in force
+    model: str | None  # key of the model in force, of [models.<key>]
     config_error: str | None
     engine: Service
     bridge: Service
     host: Host
-    log: tuple[LogLine, ...]
-    """Lines with seq > the `log_after` that was asked for, oldest first, at most 500."""
-    log_next: int
-    """The `log_after` to ask for next time."""
+    log: tuple[LogLine, ...]  # lines with seq > the `log_after` that was asked for, oldest first, at most 500
+    log_next: int  # the `log_after` to ask for next time
 
 
 def to_json(status: Status) -> dict[str, Any]:

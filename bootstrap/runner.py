@@ -22,10 +22,9 @@ from typing import Any
 from bootstrap import ctlsocket, host, report, spec
 from bootstrap.command import TOKENS, bridge_env, engine_argv, engine_env
 from bootstrap.errors import Problem, Usage, failing_as
-from bootstrap.keeper import Keeper, Launch
 from bootstrap.logtap import Journal
-from bootstrap.machine import BRIDGE, ENGINE, RestartRequested, StopRequested
-from bootstrap.processes import Children
+from bootstrap.machine import BRIDGE, ENGINE, RestartRequested, StopRequested, Tick
+from bootstrap.processes import Children, Keeper, Launch
 from bootstrap.redact import Redactor, secret_values
 
 TICK_S = 0.25
@@ -64,12 +63,29 @@ def run(settings: Settings) -> int:
             settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             journal = Journal(settings.state / "logs", redactor, time.time)
         with contextlib.closing(journal):
-            asyncio.run(_serve(settings, wanted, listener, journal))
+            asyncio.run(serve(settings, wanted, listener, journal))
     return 0
 
 
-async def _serve(settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal) -> None:
-    await Pod(settings, wanted, listener, journal).serve()
+async def serve(settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal) -> None:
+    """Until a signal or `stop-pod`. Errors: Problem, before anything was started."""
+    loop, children = asyncio.get_running_loop(), Children()
+    pod = Pod(settings, wanted, listener, journal, children)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, pod.stop.set)
+    try:
+        async with ctlsocket.serving(settings.socket, pod.handle), asyncio.TaskGroup() as tasks:
+            pod.start()
+            work = (pod.tick(), pod.watch_host(), pod.engine.probe(), pod.bridge.probe())
+            background = [tasks.create_task(each) for each in work]
+            await pod.stop.wait()
+            await pod.wind_down()
+            for task in background:
+                task.cancel()
+    finally:
+        left = await children.sweep(_SWEEP_S)
+        how = f"still alive: {sorted(left)}" if left else "nothing is left"
+        journal.say("error" if left else "info", f"bootstrap ends; {how}")
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -99,47 +115,30 @@ def free_port() -> int:
 class Pod:
     """The two services, and the answers to what is asked of them."""
 
-    def __init__(self, settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal) -> None:
-        self.stop = asyncio.Event()
-        self._settings, self._spec, self._journal = settings, wanted, journal
-        self._started, self._host, self._children = time.monotonic(), report.Host(), Children()
+    def __init__(
+        self, settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal, children: Children
+    ) -> None:
+        self.stop, self._started, self._host = asyncio.Event(), time.monotonic(), report.Host()
+        self._version, self._spec, self._journal, self._children = settings.version, wanted, journal, children
         engine, bridge = launches(settings, wanted, listener)
-        self.engine = Keeper(engine, ENGINE, self._children, journal)
-        self.bridge = Keeper(bridge, BRIDGE, self._children, journal)
+        self.engine = Keeper(engine, ENGINE, children, journal)
+        self.bridge = Keeper(bridge, BRIDGE, children, journal)
 
-    async def serve(self) -> None:
-        """Until a signal or `stop-pod`. Errors: Problem, before anything was started."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
-        try:
-            async with ctlsocket.serving(self._settings.socket, self.handle), asyncio.TaskGroup() as tasks:
-                self._say_hello()
-                for keeper in (self.engine, self.bridge):
-                    keeper.post(RestartRequested())
-                work = (self.tick(), self.watch_host(), self.engine.probe(), self.bridge.probe())
-                background = [tasks.create_task(each) for each in work]
-                await self.stop.wait()
-                await self.wind_down()
-                for task in background:
-                    task.cancel()
-        finally:
-            left = await self._children.sweep(_SWEEP_S)
-            how = f"still alive: {sorted(left)}" if left else "nothing is left"
-            self._journal.say("error" if left else "info", f"bootstrap ends; {how}")
-
-    def _say_hello(self) -> None:
-        serial, model = self._spec.serial, self._spec.serve.model
-        what = f"bootstrap {self._settings.version}, pid {os.getpid()}: serial {serial}, model {model}"
-        self._journal.say("info", f"{what}, bridge on {self.bridge.launch.health}")
-        self._journal.say("info", "engine command: " + " ".join(self.engine.shown))
+    def start(self) -> None:
+        say, serial, model = self._journal.say, self._spec.serial, self._spec.serve.model
+        hello = f"bootstrap {self._version}, pid {os.getpid()}: serial {serial}, model {model}"
+        say("info", f"{hello}, bridge on {self.bridge.launch.health}")
+        say("info", "engine command: " + " ".join(self.engine.shown))
         for setting in spec.not_in_force(self._spec):
-            self._journal.say("warning", f"pod.toml: {setting} is read, but this version does not act on it")
+            say("warning", f"pod.toml: {setting} is read, but this version does not act on it")
+        self.engine.post(RestartRequested())
+        self.bridge.post(RestartRequested())
 
     async def tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            for keeper in (self.engine, self.bridge):
-                keeper.tick()
+            self.engine.post(Tick())
+            self.bridge.post(Tick())
 
     async def watch_host(self, every_s: float = 2.0, limit_s: float = 10.0) -> None:
         """What nvidia-smi says, asked again and again without making anyone wait; that there is none is a fact."""
@@ -189,7 +188,7 @@ class Pod:
     def status(self, log_after: int | None) -> report.Status:
         log, log_next = self._journal.since(log_after)
         return report.Status(
-            version=self._settings.version,
+            version=self._version,
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
             serial=self._spec.serial,
@@ -212,5 +211,5 @@ def launches(settings: Settings, wanted: spec.PodSpec, listener: socket.socket) 
     health = f"http://{f'[{reached}]' if ':' in reached else reached}:{bridge_port}/healthz"
     return (
         Launch("engine", engine_argv(wanted, settings.vllm, port), engine_env(wanted, environ), f"{url}/health"),
-        Launch("bridge", settings.bridge, bridge_env(wanted, environ, fd, url, control), health, (fd,)),
+        Launch("bridge", settings.bridge, bridge_env(wanted, environ, fd, url, control), health, fd),
     )

@@ -1,6 +1,6 @@
 """pod.toml -> PodSpec, strictly: an unknown key, a wrong type or a bad value is an error with its line. Pure.
 
-The dataclasses are the schema: each key is annotated with its check, and required where it has no default. None leaves
+The tuples are the schema: each key is annotated with its check, and required where it has no default. None leaves
 the matter to vLLM. docs/config.md describes every key.
 """
 
@@ -11,15 +11,13 @@ import operator
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from bootstrap import toml_reader as toml
 from bootstrap.toml_reader import SpecError as SpecError
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(NamedTuple):
     """[serve]: which model is served, and the engine's limits."""
 
     model: Annotated[str, toml.TEXT]
@@ -38,8 +36,7 @@ class Serve:
     env: Annotated[tuple[tuple[str, str], ...], toml.ENV] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """[models.<key>]: one model that can be served. `context`, where set, wins over that of [serve]."""
 
     repo: Annotated[str, toml.TEXT]
@@ -52,8 +49,7 @@ class Model:
     speculative: Annotated[tuple[tuple[str, toml.Scalar], ...], toml.PAIRS] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(NamedTuple):
     """[bridge.effort]: tokens of thinking per effort of the request; `max` has no budget."""
 
     low: Annotated[int, toml.whole(1)] = 1024
@@ -62,63 +58,55 @@ class Effort:
     xhigh: Annotated[int, toml.whole(1)] = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(NamedTuple):
     mode: Annotated[Literal["translate", "native", "off"], toml.one_of("translate", "native", "off")] = "translate"
     ping_seconds: Annotated[float, toml.number(0)] = 15.0
     max_streams: Annotated[int, toml.whole(1)] = 256
     guard: Annotated[Literal["off", "warn", "refuse"], toml.one_of("off", "warn", "refuse")] = "off"
     unknown_model: Annotated[Literal["serve", "refuse"], toml.one_of("serve", "refuse")] = "serve"
-    effort: Effort = field(default_factory=Effort)
+    effort: Effort = Effort()
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(NamedTuple):
     on_request: Annotated[bool, toml.FLAG] = False
     dwell_minutes: Annotated[float, toml.number(0)] = 10.0
     strategy: Annotated[Literal["restart", "sleep"], toml.one_of("restart", "sleep")] = "restart"
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(NamedTuple):
     stop_after_minutes: Annotated[float | None, toml.number(0)] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     mirror: Annotated[str | None, toml.MIRROR] = None
     every_seconds: Annotated[float, toml.number(0)] = 25.0
 
 
-@dataclass(frozen=True, slots=True)
-class Preload:
+class Preload(NamedTuple):
     models: Annotated[tuple[str, ...], toml.TEXTS] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Desktop:
+class Desktop(NamedTuple):
     enabled: Annotated[bool, toml.FLAG] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     sha256: Annotated[str | None, toml.TEXT] = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodSpec:
+class PodSpec(NamedTuple):
     """One whole pod.toml, checked."""
 
     serve: Serve
     models: Mapping[str, Model]
     serial: Annotated[int, toml.whole(0)] = 0
-    bridge: Bridge = field(default_factory=Bridge)
-    swap: Swap = field(default_factory=Swap)
-    idle: Idle = field(default_factory=Idle)
-    log: Log = field(default_factory=Log)
-    preload: Preload = field(default_factory=Preload)
-    desktop: Desktop = field(default_factory=Desktop)
-    code: Code = field(default_factory=Code)
+    bridge: Bridge = Bridge()
+    swap: Swap = Swap()
+    idle: Idle = Idle()
+    log: Log = Log()
+    preload: Preload = Preload()
+    desktop: Desktop = Desktop()
+    code: Code = Code()
 
     @property
     def served(self) -> Model:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 import tomllib
@@ -14,8 +13,8 @@ from typing import Annotated, Any
 from bootstrap.errors import Usage
 
 Scalar = str | int | float | bool
+# Engine flags that would cut the bridge off from the engine, or the engine from its names.
 OWNED_FLAGS = ("--api-key", "--host", "--port", "--served-model-name", "--uds")
-"""Engine flags that would cut the bridge off from the engine, or the engine from its names."""
 
 
 class SpecError(Usage):
@@ -92,8 +91,7 @@ MIRROR = Check(
 
 
 class Reader:
-    """Reads one document into dataclasses. Each field is a sub-section, a mapping of names of the file's own choice to
-    sub-sections, or a key that is annotated with its Check and required where it has no default."""
+    """Fields of a section: sub-sections, mappings of any names to sub-sections, and keys annotated with their Check."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -101,21 +99,21 @@ class Reader:
     def error(self, message: str, path: tuple[str, ...], nearest: str | None = None) -> SpecError:
         return SpecError(message, line_of(self._text, path), path[-1] if path else None, nearest)
 
-    def section(self, kind: type, path: tuple[str, ...], table: Any) -> Any:
-        """One section as the dataclass that is its schema, sub-sections included."""
+    def section(self, kind: Any, path: tuple[str, ...], table: Any) -> Any:
+        """One section as the named tuple that is its schema, sub-sections included."""
         hints = typing.get_type_hints(kind, include_extras=True)
         self._refuse_unknown(self._table(path, table), path, list(hints))
         values: dict[str, Any] = {}
-        for item in dataclasses.fields(kind):
-            name, hint, below = item.name, hints[item.name], (*path, item.name)
-            if dataclasses.is_dataclass(hint):
-                values[name] = self.section(typing.cast(type, hint), below, table.get(name, {}))
+        for name, hint in hints.items():
+            below = (*path, name)
+            if isinstance(hint, type):
+                values[name] = self.section(hint, below, table.get(name, {}))
             elif typing.get_origin(hint) is not Annotated:
                 many = self._table(below, table.get(name, {})).items()
                 values[name] = {key: self.section(typing.get_args(hint)[1], (*below, key), own) for key, own in many}
             elif name in table:
                 values[name] = self._value(table[name], below, hint.__metadata__[0])
-            elif item.default is dataclasses.MISSING:
+            elif name not in kind._field_defaults:
                 raise self.error(f'[{".".join(path)}] needs "{name}"', path)
         return kind(**values)
 
@@ -161,10 +159,7 @@ def line_of(text: str, path: tuple[str, ...]) -> int | None:
     return found
 
 
-def _depth(document: Any, path: tuple[str, ...]) -> int:
-    """How many keys of `path` the document has, one below the other."""
-    for depth, key in enumerate(path):
-        if not isinstance(document, dict) or key not in document:
-            return depth
-        document = document[key]
-    return len(path)
+def _depth(table: Any, path: tuple[str, ...]) -> int:
+    """How many keys of `path` the table has, one below the other."""
+    known = bool(path) and isinstance(table, dict) and path[0] in table
+    return 1 + _depth(table[path[0]], path[1:]) if known else 0

@@ -1,4 +1,4 @@
-"""Real children: how they end, what they leave, and that they do not outlive us."""
+"""Real children: how they end, what they leave, that they do not outlive us. And a keeper, with children in a list."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bootstrap.errors import Problem
-from bootstrap.processes import Children, descendants, describe, kill, living, state_and_parent
+from bootstrap.logtap import Journal
+from bootstrap.machine import BRIDGE, ENGINE, Probed, RestartRequested, Service, StopRequested, Tick
+from bootstrap.processes import (
+    Children,
+    Keeper,
+    Launch,
+    OnExit,
+    OnOutput,
+    descendants,
+    describe,
+    get,
+    living,
+    state_and_parent,
+)
+from bootstrap.redact import Redactor
+from bootstrap.runner import free_port
 from tests.bootstrap.deadline import until
 
 SLEEP = "import time; time.sleep(600)"
@@ -86,29 +104,29 @@ async def test_what_a_dead_child_leaves_is_ours_whatever_its_session(children: C
     child = Child(children, f"import subprocess, sys; {leave}")
     await until(lambda: child.ended and child.written.endswith(b"\n"))
     left = int(child.written)
-    assert children.orphans() == {left}
-    kill([left])
-    await until(lambda: not children.orphans())
+    assert children.kill_orphans() == {left}
+    await until(lambda: not children.kill_orphans())
+    assert left not in living()
 
 
 @pytest.mark.process
-async def test_kill_takes_the_descendants_too(children: Children) -> None:
-    code = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
-    child = Child(children, f"{code}; print(p.pid, flush=True); p.wait()")
+async def test_a_child_of_ours_and_its_children_are_no_orphans(children: Children) -> None:
+    code = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); print(p.pid, flush=True)"
+    child = Child(children, f"{code}; p.wait()")
     await until(lambda: child.written.endswith(b"\n"))
     grandchild = int(child.written)
-    children.kill(child.pid)
+    assert children.kill_orphans() == set()
+    children.signal(child.pid, signal.SIGKILL)
     await until(lambda: child.ended)
     assert child.ended == "killed by SIGKILL"
-    await until(lambda: grandchild not in living())
+    assert children.kill_orphans() == {grandchild}
 
 
 @pytest.mark.process
 async def test_a_child_that_is_reaped_is_never_signalled(children: Children) -> None:
     child = Child(children, "")
     await until(lambda: child.ended)
-    children.terminate(child.pid)
-    children.kill(child.pid)
+    children.signal(child.pid, signal.SIGTERM)
     assert child.ended == "exit code 0"
 
 
@@ -137,3 +155,183 @@ async def test_output_is_what_a_program_prints(children: Children) -> None:
 async def test_output_that_never_comes(children: Children, argv: tuple[str, ...], limit: float, says: str) -> None:
     with pytest.raises(Problem, match=says):
         await children.output(argv, dict(os.environ), limit)
+
+
+LAUNCH = Launch("bridge", ("bridge", "--api-key", "x"), {"A": "1"}, "http://127.0.0.1:1/healthz", 7)
+
+
+class Fakes(Children):
+    """Children that live in a list."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int]] = []
+        self.exits: dict[int, OnExit] = {}
+        self.outputs: dict[int, OnOutput] = {}
+        self.missing = False
+
+    def spawn(
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        on_output: OnOutput,
+        on_exit: OnExit,
+        fd: int | None = None,
+    ) -> int:
+        assert (argv, env, fd) == (LAUNCH.argv, LAUNCH.env, LAUNCH.fd)
+        if self.missing:
+            raise Problem("cannot start bridge: No such file or directory")
+        pid = 100 + len(self.exits)
+        self.exits[pid], self.outputs[pid] = on_exit, on_output
+        self.done.append(("spawn", pid))
+        return pid
+
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        self.done.append((number.name, pid))
+
+    def kill_orphans(self) -> set[int]:
+        self.done.append(("orphans", 0))
+        return set()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path, Redactor(()), lambda: 0.0)
+    yield journal
+    journal.close()
+
+
+async def test_a_life(journal: Journal) -> None:
+    fakes = Fakes()
+    keeper = Keeper(LAUNCH, BRIDGE, fakes, journal, lambda: 0.0)
+    keeper.post(RestartRequested())
+    keeper.post(Probed(100, None))
+    assert keeper.view().state == "serving"
+    fakes.outputs[100](b"warning: slow\n")
+    fakes.exits[100](100, "killed by SIGKILL")
+    seen = keeper.view()
+    assert (seen.pid, seen.last_exit, seen.restarts) == (101, "killed by SIGKILL", 1)
+    keeper.post(Probed(101, None))
+    keeper.post(RestartRequested())
+    keeper.post(StopRequested(3.0))
+    for pid in (101, 102):
+        assert not keeper.stopped.is_set()
+        fakes.exits[pid](pid, "exit code 0")
+    assert keeper.stopped.is_set()
+    assert fakes.done == [("spawn", 100), ("spawn", 101), ("SIGTERM", 101), ("spawn", 102), ("SIGTERM", 102)]
+    said = [(line.source, line.level, line.text) for line in journal.since(0)[0]]
+    assert ("bridge", "warning", "slow") in said
+    assert ("bootstrap", "info", "bridge: pid 100 ended: killed by SIGKILL") in said
+    assert said[-1] == ("bootstrap", "info", "bridge: stopped")
+
+
+async def test_a_program_that_is_not_there_is_a_death_like_any_other(journal: Journal) -> None:
+    fakes, now = Fakes(), [0.0]
+    fakes.missing = True
+    keeper = Keeper(LAUNCH, ENGINE, fakes, journal, lambda: now[0])
+    keeper.post(RestartRequested())
+    for _ in range(10):
+        now[0] += 60.0
+        keeper.post(Tick())
+    seen = keeper.view()
+    assert (seen.state, seen.restarts, seen.next_start_s) == ("fatal", 5, None)
+    assert seen.last_exit == "cannot start bridge: No such file or directory"
+
+
+async def test_what_a_dead_engine_left_is_killed_before_it_is_started_again(journal: Journal) -> None:
+    fakes = Fakes()
+    keeper = Keeper(replace(LAUNCH, name="engine"), ENGINE, fakes, journal, lambda: 0.0)
+    keeper.post(RestartRequested())
+    fakes.exits[100](100, "exit code 1")
+    assert fakes.done == [("spawn", 100), ("orphans", 0), ("spawn", 101)]
+
+
+async def test_probes_that_fail_kill_and_it_is_said_why(journal: Journal) -> None:
+    fakes = Fakes()
+    keeper = Keeper(LAUNCH, BRIDGE, fakes, journal, lambda: 0.0)
+    keeper.post(RestartRequested())
+    for fault in (None, "HTTP 503", "HTTP 503", "HTTP 503"):
+        keeper.post(Probed(100, fault))
+    assert fakes.done[-1] == ("SIGKILL", 100)
+    last = journal.since(0)[0][-1]
+    assert last.text == "bridge: killing pid 100: did not answer 3 probes in a row (HTTP 503)"
+    assert last.level == "error"
+
+
+async def test_probing_asks_the_service_over_http(journal: Journal) -> None:
+    async with answering(b"HTTP/1.1 200 OK\r\n\r\n") as (port, asked), asyncio.TaskGroup() as tasks:
+        launch = replace(LAUNCH, health=f"http://127.0.0.1:{port}/healthz")
+        keeper = Keeper(launch, BRIDGE, Fakes(), journal, lambda: 0.0)
+        keeper.post(RestartRequested())
+        probing = tasks.create_task(keeper.probe())
+        await until(lambda: keeper.service.phase == "serving")
+        probing.cancel()
+    assert asked == [b"GET /healthz HTTP/1.1\r\n"]
+
+
+async def test_a_silent_engine_is_said_once_and_said_again_when_it_answers(journal: Journal) -> None:
+    replies = [b"HTTP/1.1 200 OK\r\n\r\n", *[b"HTTP/1.1 503 x\r\n\r\n"] * 3, b"HTTP/1.1 200 OK\r\n\r\n"]
+    async with answering(*replies) as (port, asked), asyncio.TaskGroup() as tasks:
+        keeper = Keeper(replace(LAUNCH, health=f"http://127.0.0.1:{port}/h"), ENGINE, Fakes(), journal, lambda: 0.0)
+        keeper.post(RestartRequested())
+        probing = tasks.create_task(keeper.probe(every_s=0.0))
+        await until(lambda: len(asked) > 5)
+        probing.cancel()
+    said = [(line.level, line.text) for line in journal.since(0)[0]]
+    assert said[-2:] == [("warning", "bridge: /h: answers 'HTTP/1.1 503 x'"), ("info", "bridge: answers again")]
+
+
+async def test_the_view_counts_ages_and_hides_secrets(journal: Journal) -> None:
+    now = [12.5]
+    keeper = Keeper(LAUNCH, BRIDGE, Fakes(), journal, lambda: now[0])
+    keeper.service = Service(BRIDGE, phase="serving", since=10.0, pid=7, starts=3, draining={3: 99.0}, deadline=20.0)
+    seen = keeper.view()
+    assert (seen.state, seen.pid, seen.since_s, seen.restarts, seen.draining) == ("serving", 7, 2.5, 2, 1)
+    assert (seen.next_start_s, seen.last_exit, seen.command) == (None, None, ("bridge", "--api-key", "[redacted]"))
+    keeper.service = replace(keeper.service, phase="backoff", pid=None)
+    assert keeper.view().next_start_s == 7.5
+    now[0] = 21.0
+    assert keeper.view().next_start_s == 0.0
+
+
+@asynccontextmanager
+async def answering(*answers: bytes | None) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A server that reads a request and sends the next of these, the last again and again, or stays silent on None."""
+    over = asyncio.Event()
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        answer = answers[min(len(asked), len(answers)) - 1]
+        if answer is None:
+            await over.wait()
+        else:
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1], asked
+    finally:
+        over.set()
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", None),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "/health: answers 'HTTP/1.1 503 Service Unavailable'"),
+        (b"SSH-2.0-x\r\n", "/health: answers 'SSH-2.0-x'"),
+        (b"", "/health: answers ''"),
+        (None, "/health: no answer in 0.05 s"),
+    ],
+)
+async def test_get(answer: bytes | None, reason: str | None) -> None:
+    async with answering(answer) as (port, _):
+        assert await get(f"http://127.0.0.1:{port}/health", 0.05 if answer is None else 5.0) == reason
+
+
+async def test_get_where_nobody_listens() -> None:
+    reason = await get(f"http://127.0.0.1:{free_port()}/health", 5.0)
+    assert reason is not None
+    assert "refused" in reason.lower() or "connect" in reason.lower()

@@ -365,7 +365,7 @@ def test_an_address_of_all_is_asked_on_loopback_and_ipv6_in_brackets(config: Pat
         engine, bridge = launches(given, wanted, every)
         assert engine.health == "http://127.0.0.1:1234/health"
         assert bridge.health == f"http://127.0.0.1:{every.getsockname()[1]}/healthz"
-        assert bridge.pass_fds == (every.fileno(),)
+        assert bridge.fd == every.fileno()
     try:
         one = listen("::1", 0)
     except Problem as problem:

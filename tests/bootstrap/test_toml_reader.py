@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 
@@ -11,14 +10,12 @@ from bootstrap import toml_reader as toml
 from bootstrap.toml_reader import Check, Reader, SpecError, line_of
 
 
-@dataclass(frozen=True)
-class Thing:
+class Thing(NamedTuple):
     size: Annotated[int, toml.whole(1)]
     label: Annotated[str, toml.TEXT] = "none"
 
 
-@dataclass(frozen=True)
-class Things:
+class Things(NamedTuple):
     best: Thing
     named: dict[str, Thing]
 
@@ -47,7 +44,12 @@ def test_an_error_without_a_line_or_a_neighbour_says_neither() -> None:
 
 def one(check: Check) -> type:
     """A section of one key."""
-    return make_dataclass("One", [("value", Annotated[object, check])])
+
+    class One(NamedTuple):
+        value: object
+
+    One.__annotations__["value"] = Annotated[object, check]
+    return One
 
 
 @pytest.mark.parametrize(
