@@ -7,7 +7,7 @@ import asyncio
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -26,13 +26,11 @@ from bridge.names import Names
 from bridge.report import PodReport
 from bridge.supervisor import Supervisor
 from bridge.turn import JSON, Relay, Turn
-from bridge.upstream import Stream, Upstream
+from bridge.upstream import Upstream
 
-MAX_BODY = 64 * 1024 * 1024
-"""Bytes of a request. A million tokens of text are about 4 MB; images are what makes a body large."""
+MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
 RESTART_S = 5.0
-NO_LOG = 2**53
-"""A `log_after` beyond any line."""
+NO_LOG = 2**53  # a `log_after` beyond any line
 
 
 class Service:
@@ -75,13 +73,13 @@ class Service:
         body = await _body(http)
         engine = request.translate(body, model=self._names.resolve(body.get("model")), effort=self._config.effort)
         turn = Turn(_record(http, body, engine, "msg"), self._config.ping_seconds)
-        return self._exchange(turn, lambda: self._upstream.chat(engine))
+        return Exchange(turn, self._upstream.chat(engine), self._ledger, self._exchanges)
 
     async def relay(self, http: Request) -> Response:
         body = await _body(http)
         engine = body | {"model": self._names.resolve(body.get("model"))}
         answer = Relay(_record(http, body, engine, "relay"))
-        return self._exchange(answer, lambda: self._upstream.relay(http.url.path, engine))
+        return Exchange(answer, self._upstream.stream(http.url.path, engine), self._ledger, self._exchanges)
 
     async def count_tokens(self, http: Request) -> Response:
         body = await _body(http)
@@ -100,12 +98,14 @@ class Service:
 
     async def metrics(self) -> Response:
         """The engine's families when it answers, then ours."""
-        async with asyncio.TaskGroup() as group:
-            engine = group.create_task(self._engine_metrics())
-            supervised = group.create_task(self._supervisor.status(NO_LOG))
-        restarts = (supervised.result()[0] or {}).get("bridge", {}).get("restarts")
+        try:
+            engine = await self._upstream.metrics()
+        except errors.BridgeError:
+            engine = ""
+        supervised, _ = await self._supervisor.status(NO_LOG)
+        restarts = (supervised or {}).get("bridge", {}).get("restarts")
         ours = metrics.ours(self._ledger, self._ledger.connections(self._sockets()), self._started_at, restarts)
-        return Response(engine.result().encode() + ours, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(engine.encode() + ours, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, http: Request) -> Response:
         asked = http.query_params.get("log_after", "0")
@@ -135,17 +135,6 @@ class Service:
         if service not in ("bridge", "engine"):
             raise errors.InvalidRequest("service: Input should be 'bridge' or 'engine'")
         return _json(await self._supervisor.ask({"cmd": "restart", "service": service}, RESTART_S))
-
-    def _exchange(self, answer: Relay, open_upstream: Callable[[], Coroutine[Any, Any, Stream]]) -> Response:
-        """Raises AtCapacity."""
-        self._ledger.admit(answer.record)
-        return Exchange(answer, open_upstream, self._ledger, self._exchanges)
-
-    async def _engine_metrics(self) -> str:
-        try:
-            return await self._upstream.metrics()
-        except errors.BridgeError:
-            return ""
 
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:

@@ -14,8 +14,7 @@ from msgspec import Meta
 
 from bridge.names import UnknownModel
 
-VERSION = "0.1.0"
-"""The project's own; the pod runs from a zipapp, where no package metadata says it."""
+VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
 
 Text = Annotated[str, Meta(description="text")]
@@ -42,18 +41,16 @@ class Config:
     client_token: Text = field(repr=False)
     operator_token: Text = field(repr=False)
     model_names: Names
-    listen_fd: Whole | None = None
-    """A bound socket that the supervisor owns; else host and port are bound here."""
+    listen_fd: Whole | None = None  # a bound socket that the supervisor owns; else host and port are bound here
     host: Text = "127.0.0.1"
     port: Port = 8080
     bootstrap_socket: Text | None = None
     ping_seconds: Seconds = 15.0
     max_streams: Limit = 256
+    # Thinking tokens per output_config.effort; a level that is absent has no budget.
     effort: Budgets = field(default_factory=lambda: dict(DEFAULT_EFFORT))
-    """Thinking tokens per output_config.effort; a level that is absent has no budget."""
     unknown_model: Unknown = "serve"
-    drain_seconds: Seconds = 600.0
-    """How long streams may go on after SIGTERM."""
+    drain_seconds: Seconds = 600.0  # how long streams may go on after SIGTERM
 
 
 def load(env: Mapping[str, str]) -> Config:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bridge.errors import BridgeError, EngineBroken, from_engine
+from bridge.errors import EngineBroken, engine_message, from_engine
 from bridge.events import Event, Finish, Part, Usage
 
 
@@ -48,13 +48,12 @@ class _Usage(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """The fields that we read. `message` and `code` are the older way to put an error inside a stream."""
+    """The fields that we read. `object` and `code` are of the older way to put an error inside a stream."""
 
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
     object: str | None = None
-    message: str | None = None
     code: Any = None
 
 
@@ -75,7 +74,8 @@ class Decoder:
         except (msgspec.DecodeError, UnicodeDecodeError) as cause:
             raise EngineBroken(f"the engine sent a record that is not its protocol: {cause}") from cause
         if record.error is not None or record.object == "error":
-            raise _failure(record)
+            code = record.error.get("code", record.code) if isinstance(record.error, dict) else record.code
+            raise from_engine(int(code) if str(code).isdecimal() else 500, engine_message(data))
         if (usage := record.usage) is not None:
             cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
             yield Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
@@ -103,14 +103,3 @@ class Decoder:
         self._ids[number] = call_id or self._ids[number]
         function = call.function or _Function()
         return Part("tool_use", function.arguments or "", number, call_id, function.name or "")
-
-
-def _failure(record: _Record) -> BridgeError:
-    error, code = record.error, record.code
-    message = record.message
-    if isinstance(error, dict):
-        message, code = error.get("message"), error.get("code", code)
-    elif isinstance(error, str):
-        message = error
-    status = code if isinstance(code, int) else int(code) if isinstance(code, str) and code.isdecimal() else 500
-    return from_engine(status, message if isinstance(message, str) else "the engine reported an error")

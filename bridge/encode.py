@@ -13,9 +13,7 @@ import msgspec
 
 from bridge.events import Kind, Usage
 
-Sent: TypeAlias = dict[str, Any]
-"""One event as its JSON, `type` first."""
-
+Sent: TypeAlias = dict[str, Any]  # one event as its JSON, `type` first
 _json = msgspec.json.encode
 _EMPTY: dict[Kind, Sent] = {
     "text": {"type": "text", "text": ""},

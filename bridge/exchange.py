@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -26,29 +28,26 @@ T = TypeVar("T")
 _STREAM_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
+@dataclass(eq=False)
 class Exchange(Response):
-    """An admitted request's response: it alone sees both ends. `open_upstream` gives the engine's answer, or raises
-    BridgeError. It is in `live` until it is over."""
+    """An admitted request's response: it alone sees both ends. Entering `upstream` asks the engine, or raises
+    BridgeError. It is in `live` until it is over. Raises AtCapacity when it is not admitted."""
 
-    def __init__(
-        self,
-        answer: Relay,
-        open_upstream: Callable[[], Coroutine[Any, Any, Stream]],
-        ledger: Ledger,
-        live: set[Exchange],
-    ) -> None:
-        self.background = None
-        self._answer = answer
-        self._record = answer.record
-        self._open = open_upstream
-        self._ledger = ledger
-        self._live = live
-        self._sending = asyncio.Lock()
-        self._started = False
-        self._finished = False
-        self._work: asyncio.Task[None] | None = None
-        self._failure: BridgeError = Internal("the bridge failed; its log says how")
-        live.add(self)
+    answer: Relay
+    upstream: AbstractAsyncContextManager[Stream]
+    ledger: Ledger
+    live: set[Exchange]
+    background: None = None
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _started: bool = False
+    _finished: bool = False
+    _work: asyncio.Task[None] | None = None
+    _failure: BridgeError = field(default_factory=lambda: Internal("the bridge failed; its log says how"))
+
+    def __post_init__(self) -> None:
+        self.record = self.answer.record
+        self.ledger.admit(self.record)
+        self.live.add(self)
 
     def abort(self, error: BridgeError) -> None:
         """End now, with this error as the terminal event."""
@@ -68,40 +67,41 @@ class Exchange(Response):
                     other.cancel()
         finally:
             try:
-                if self._record.client_connected and not self._finished:
-                    await self._emit(self._answer.fail(self._failure, monotonic()))
+                if self.record.client_connected and not self._finished:
+                    await self._emit(self.answer.fail(self._failure, monotonic()))
             finally:
                 self._close()
 
     async def _pump(self) -> None:
-        answer, record = self._answer, self._record
-        stream: Stream | None = None
-        record.upstream_open = True
+        answer = self.answer
+        self.record.upstream_open = True
         try:
-            stream = await self._open()
-            answer.opened(stream.status, stream.content_type)
-            while not answer.ended and (data := await stream.read()):
-                await self._emit(answer.feed(data, monotonic()))
-            await self._emit(answer.eof(monotonic()))
+            async with self.upstream as stream:
+                answer.opened(stream.status, stream.content_type)
+                async for data in stream.chunks:
+                    now = monotonic()
+                    self.ledger.heard(self.record, now)
+                    await self._emit(answer.feed(data, now))
+                    if answer.ended:
+                        break
+                await self._emit(answer.eof(monotonic()))
         except BridgeError as error:
             await self._emit(answer.fail(error, monotonic()))
         finally:
-            if stream is not None:
-                await stream.aclose()
-            record.upstream_open = False
+            self.record.upstream_open = False
 
     async def _watch(self, receive: Receive) -> None:
         """The server says that the client left after a whole answer too."""
         await _left(receive)
         if not self._finished:
-            self._record.client_connected = False
-            self._ledger.cancelled += self._record.upstream_open
+            self.record.client_connected = False
+            self.ledger.cancelled += self.record.upstream_open
             self._cancel()
 
     async def _ping(self) -> None:
-        while (due := self._answer.ping_due) is not None:
+        while (due := self.answer.ping_due) is not None:
             await asyncio.sleep(due - monotonic())
-            await self._emit(self._answer.tick(monotonic()))
+            await self._emit(self.answer.tick(monotonic()))
 
     def _cancel(self) -> None:
         """Once only: a second cancel would cut the closing of the upstream."""
@@ -109,11 +109,10 @@ class Exchange(Response):
             self._work.cancel()
 
     async def _emit(self, frames: list[bytes]) -> None:
-        answer = self._answer
         async with self._sending:
-            if self._finished or not (frames or answer.ended):
+            if self._finished or not (frames or self.answer.ended):
                 return
-            ended, body = answer.ended, b"".join(frames)
+            ended, body = self.answer.ended, b"".join(frames)
             if not self._started:
                 await self._send(self._head(len(body) if ended else None))
                 self._started = True
@@ -122,7 +121,7 @@ class Exchange(Response):
             await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
 
     def _head(self, length: int | None) -> Message:
-        head = self._answer.head
+        head = self.answer.head
         headers = [(b"content-type", head.content_type.encode())]
         for name, number in ((b"content-length", length), (b"retry-after", head.retry_after)):
             if number is not None:
@@ -132,20 +131,18 @@ class Exchange(Response):
         return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     def _close(self) -> None:
-        record = self._record
-        self._live.discard(self)
-        self._ledger.close(record, monotonic())
-        if not record.client_connected:
-            log.info("turn %s: the client left while %s", record.id, record.phase)
-        elif record.failed:
-            log.warning("turn %s: %s", record.id, record.stop)
+        self.live.discard(self)
+        self.ledger.close(self.record, monotonic())
+        if not self.record.client_connected:
+            log.info("turn %s: the client left while %s", self.record.id, self.record.phase)
+        elif self.record.failed:
+            log.warning("turn %s: %s", self.record.id, self.record.stop)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of `work`, or None when the client left first; `work` is cancelled then."""
     async with asyncio.TaskGroup() as group:
-        doing = group.create_task(work)
-        watching = group.create_task(_left(receive))
+        doing, watching = group.create_task(work), group.create_task(_left(receive))
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         doing.cancel()
         watching.cancel()

@@ -7,7 +7,7 @@ difference between the two ends is a fact that can be read, never arithmetic tha
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from prometheus_client import Histogram
@@ -43,16 +43,8 @@ class Record:
     pings: int = 0
     stop: str | None = None  # stop_reason, or the error's type; None while it lives
     failed: bool = False
-    gaps: list[float] = field(default_factory=list)  # seconds between reads while it decodes
-
-    def heard(self, now: float) -> None:
-        """The engine sent something."""
-        if self.first_token_at is not None and self.last_byte_at is not None:
-            self.gaps.append(now - self.last_byte_at)
-        self.last_byte_at = now
 
     def decodes(self, phase: report.TurnPhase, now: float) -> None:
-        """What it sent is part of the answer."""
         self.phase = phase
         self.first_token_at = now if self.first_token_at is None else self.first_token_at
 
@@ -113,9 +105,14 @@ class Ledger:
         self.counts["turns"] += 1
         self._agents.setdefault((record.session, record.agent), _Agent()).live += 1
 
+    def heard(self, record: Record, now: float) -> None:
+        """The engine sent something."""
+        if record.first_token_at is not None and record.last_byte_at is not None:
+            self.gaps.observe(now - record.last_byte_at)
+        record.last_byte_at = now
+
     def close(self, record: Record, now: float) -> None:
         """The request is over: its client has its answer or is gone, and its upstream is closed."""
-        self.settle()
         del self._live[record.id]
         _add(record, self.counts)
         if record.ttft_s is not None:
@@ -160,13 +157,6 @@ class Ledger:
         for record in self._live.values():
             _add(record, counts)
         return report.Totals(**counts)
-
-    def settle(self) -> None:
-        """Move what live requests have gathered into the histogram."""
-        for record in self._live.values():
-            for gap in record.gaps:
-                self.gaps.observe(gap)
-            record.gaps.clear()
 
     def _forget(self, now: float) -> None:
         idle = sorted((agent.ended_at, key) for key, agent in self._agents.items() if not agent.live)

@@ -13,8 +13,7 @@ import msgspec
 from bridge.errors import InvalidRequest
 
 Block: TypeAlias = dict[str, Any]
-_BILLING = "x-anthropic-billing-header"
-"""A system block of Claude Code's whose text varies and says nothing to a model."""
+_BILLING = "x-anthropic-billing-header"  # a system block of Claude Code's that varies and says nothing to a model
 _ERROR_MARKS = ("error", "<tool_use_error>")
 
 

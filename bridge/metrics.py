@@ -52,7 +52,6 @@ class _Families(Collector):
 
     def collect(self) -> Iterable[Metric]:
         ledger = self._ledger
-        ledger.settle()
         phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(turn.phase for turn in ledger.turns(now=0.0))
         yield GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", self._started_at)
         yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self._connections))

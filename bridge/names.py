@@ -8,8 +8,7 @@ from typing import Any, Literal
 from bridge.errors import InvalidRequest, NotFound
 
 UnknownModel = Literal["serve", "refuse"]
-_MARK = "[1m]"
-"""Claude Code's mark for "assume a window of a million tokens"; no part of any model's name."""
+_MARK = "[1m]"  # Claude Code's, for "assume a window of a million tokens"; no part of any model's name
 
 
 def plain(name: str) -> str:

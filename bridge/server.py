@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 
@@ -16,12 +17,9 @@ from bridge.config import Config
 
 log = logging.getLogger("bridge")
 
-LINGER_S = 0.5
-"""After the listening socket is closed: a connection that was just accepted may still bring its request."""
-END_S = 2.0
-"""What clients that do not read get to take their last event."""
-KEEP_ALIVE_S = 120
-"""Longer than a client pauses between two turns: an idle connection that we close is one that it may be using."""
+LINGER_S = 0.5  # after the listening socket is closed: a connection just accepted may still bring its request
+END_S = 2.0  # what clients that do not read get to take their last event
+KEEP_ALIVE_S = 120  # longer than a client pauses between turns: an idle connection that we close may be in use
 
 
 class Server(uvicorn.Server):
@@ -30,17 +28,9 @@ class Server(uvicorn.Server):
     def __init__(self, config: Config) -> None:
         self._drain_s = config.drain_seconds
         self._service = Service(config, lambda: len(self.server_state.connections))
-        super().__init__(
-            uvicorn.Config(
-                self._service.app(),
-                log_config=None,
-                access_log=False,
-                lifespan="on",
-                ws="none",
-                server_header=False,
-                timeout_keep_alive=KEEP_ALIVE_S,
-            )
-        )
+        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+        app = self._service.app()
+        super().__init__(uvicorn.Config(app, lifespan="on", timeout_keep_alive=KEEP_ALIVE_S, **quiet))
 
     def stop(self) -> None:
         """One call per signal."""
@@ -55,19 +45,9 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """In place of uvicorn's, which kills a draining server on nothing but a second SIGINT."""
         loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-        for number in signals:
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        try:
-            yield
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            log.info("serving on %s", ", ".join(str(sock.getsockname()) for sock in sockets or []))
+        yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
@@ -97,6 +77,7 @@ def listen(config: Config) -> socket.socket:
 def run(config: Config) -> None:
     """Serves until told to stop. Raises OSError when there is no socket to serve on."""
     with listen(config) as sock:
+        log.info("serving on %s", sock.getsockname())
         server = Server(config)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(server.serve([sock]))

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from bridge.errors import EngineBroken
 
+# The only three: U+2028, U+0085, \v and \f are text inside a JSON string, so splitlines() and its kin are wrong.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-"""The only three: U+2028, U+0085, \\v and \\f are text inside a JSON string, so splitlines() and its kin are wrong."""
 _BOM = b"\xef\xbb\xbf"
-
-MAX_RECORD = 16 * 1024 * 1024
-"""Bytes of one record. One tool argument in one delta may be a whole file; nothing sane is larger."""
+MAX_RECORD = 16 * 1024 * 1024  # bytes; one tool argument in one delta may be a whole file, nothing sane is larger
 
 
 def _check(size: int, limit: int) -> None:

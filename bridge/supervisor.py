@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -11,8 +12,7 @@ import msgspec
 from bridge.errors import SupervisorUnreachable
 
 ANSWER_S = 0.5
-MAX_LINE = 16 * 1024 * 1024
-"""Bytes of one answer: 500 log lines fit many times."""
+MAX_LINE = 16 * 1024 * 1024  # bytes of one answer: 500 log lines fit many times
 
 
 class Supervisor:
@@ -27,7 +27,10 @@ class Supervisor:
             raise SupervisorUnreachable("this bridge runs without a supervisor")
         try:
             async with asyncio.timeout(within_s):
-                line = await _exchange(self._path, msgspec.json.encode(command) + b"\n")
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                with closing(writer):
+                    writer.write(msgspec.json.encode(command) + b"\n")
+                    line = await reader.readuntil(b"\n")
             answer = msgspec.json.decode(line, type=dict[str, Any])
         except TimeoutError as cause:
             raise SupervisorUnreachable(f"the supervisor did not answer within {within_s} s") from cause
@@ -44,13 +47,3 @@ class Supervisor:
         except SupervisorUnreachable as error:
             return None, error.message
         return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
-
-
-async def _exchange(path: str, line: bytes) -> bytes:
-    reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE)
-    try:
-        writer.write(line)
-        await writer.drain()
-        return await reader.readuntil(b"\n")
-    finally:
-        writer.close()

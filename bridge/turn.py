@@ -56,10 +56,7 @@ class Relay:
         self.head = Head(status, content_type)
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
-        if self.ended or not data:
-            return []
-        self.record.heard(now)
-        return self._take(data, now)
+        return self._take(data, now) if data and not self.ended else []
 
     def eof(self, now: float) -> list[bytes]:
         """The engine closed its side properly."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx
 import msgspec
@@ -21,8 +22,7 @@ PROBE_S = 0.8
 METRICS_S = 2.0
 TOKENIZE_S = 60.0
 CLOSE_S = 2.0
-MAX_BODY = 64 * 1024 * 1024
-"""Bytes of an answer that is read whole: an error, a count."""
+MAX_BODY = 64 * 1024 * 1024  # bytes of an answer that is read whole: an error, a count
 _T = TypeVar("_T")
 
 
@@ -43,51 +43,12 @@ class _Models(msgspec.Struct):
     data: list[_Model] = []
 
 
-class Stream:
-    """One answer of the engine, its head read and its body not. Its owner must aclose() it."""
+class Stream(NamedTuple):
+    """One answer of the engine, its head read and its body not."""
 
-    def __init__(self, response: httpx.Response, closers: asyncio.TaskGroup) -> None:
-        self.status = response.status_code
-        self.content_type = response.headers.get("content-type", "application/octet-stream")
-        self._response = response
-        self._closers = closers
-        # httpx types it as an iterator; it is a generator, and must be closed where it stands.
-        chunks = response.aiter_raw()
-        assert isinstance(chunks, AsyncGenerator)
-        self._chunks: AsyncGenerator[bytes, None] = chunks
-
-    async def read(self) -> bytes:
-        """The next bytes; empty at a proper end. Raises EngineBroken when the connection is cut."""
-        try:
-            async for chunk in self._chunks:
-                if chunk:
-                    return chunk
-        except httpx.TransportError as cause:
-            raise errors.EngineBroken(f"the engine's answer was cut: {_why(cause)}") from cause
-        return b""
-
-    async def whole(self) -> bytes:
-        """What is left of the body, cut after about MAX_BODY, and the connection closed."""
-        body = bytearray()
-        try:
-            while len(body) < MAX_BODY and (chunk := await self.read()):
-                body += chunk
-        finally:
-            await self.aclose()
-        return bytes(body)
-
-    async def aclose(self) -> None:
-        """Frees the connection, also when the caller is cancelled meanwhile: a second cancel during httpx's own
-        aclose leaks the socket (encode/httpx#3782), so it runs in a task of the Upstream's."""
-        await asyncio.shield(self._closers.create_task(self._close()))
-
-    async def _close(self) -> None:
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await self._chunks.aclose()
-                await self._response.aclose()
-        except Exception:  # the group is the whole bridge's: an error that leaves this task would end every stream
-            log.exception("closing an engine connection")
+    status: int
+    content_type: str
+    chunks: AsyncGenerator[bytes, None]
 
 
 class Upstream:
@@ -105,12 +66,11 @@ class Upstream:
             base_url=url,
             headers={"accept-encoding": "identity", "user-agent": "passerelle-bridge"},
             timeout=httpx.Timeout(connect=5, read=None, write=30, pool=5),
-            # A plain URL needs no certificates, and loading them costs tens of milliseconds at the start.
+            # Certificates are loaded only where they are needed: that costs tens of milliseconds.
             transport=httpx.AsyncHTTPTransport(verify=url.startswith("https:"), trust_env=False, limits=limits),
             trust_env=False,
         )
-        self._start: str | None = None
-        """The engine's process that said all of the following."""
+        self._start: str | None = None  # of the engine's process that said all of the following
         self._version: str | None = None
         self._models: list[_Model] = []
 
@@ -127,81 +87,76 @@ class Upstream:
         """As the engine last said."""
         return self._models[0].max_model_len if self._models else None
 
-    async def chat(self, request: Mapping[str, Any]) -> Stream:
+    @asynccontextmanager
+    async def chat(self, request: Mapping[str, Any]) -> AsyncIterator[Stream]:
         """A chat completion whose head is 200; raises BridgeError for any other. Asks once more when only max_tokens
         overflows the window: without the field vLLM gives all that is left, which is then less than was asked."""
+        path, rest = "/v1/chat/completions", {name: value for name, value in request.items() if name != "max_tokens"}
         try:
-            return await self._accepted("/v1/chat/completions", request)
+            async with self._accepted(path, request) as stream:
+                yield stream
         except errors.OutputTooLong:
-            rest = {name: value for name, value in request.items() if name != "max_tokens"}
-            return await self._accepted("/v1/chat/completions", rest)
+            async with self._accepted(path, rest) as stream:
+                yield stream
 
-    async def relay(self, path: str, request: Mapping[str, Any]) -> Stream:
-        """An answer of any status. Raises EngineUnreachable, EngineTimeout."""
-        body, headers = msgspec.json.encode(request), {"content-type": "application/json"}
+    @asynccontextmanager
+    async def stream(self, path: str, request: Mapping[str, Any] | None = None) -> AsyncIterator[Stream]:
+        """The answer to a POST (to a GET without a request), of any status. Raises EngineUnreachable, EngineTimeout,
+        and while its body is read EngineBroken."""
+        method, body = ("GET", None) if request is None else ("POST", msgspec.json.encode(request))
+        stream: Stream | None = None
         try:
-            sent = self._client.build_request("POST", path, content=body, headers=headers)
-            return Stream(await self._client.send(sent, stream=True), self._closers)
+            headers = {"content-type": "application/json"}
+            sent = self._client.build_request(method, path, content=body, headers=headers)
+            response = await self._client.send(sent, stream=True)
+            # httpx types it as an iterator; it is a generator, and must be closed where it stands.
+            chunks = response.aiter_raw()
+            assert isinstance(chunks, AsyncGenerator)
+            stream = Stream(response.status_code, response.headers.get("content-type", ""), chunks)
+            yield stream
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as cause:
             raise errors.EngineUnreachable("the engine does not answer: it starts, restarts or is down") from cause
         except httpx.TimeoutException as cause:
             raise errors.EngineTimeout(f"the engine does not take the request: {_why(cause)}") from cause
         except httpx.TransportError as cause:
-            raise errors.EngineUnreachable(f"the engine closed without an answer: {_why(cause)}") from cause
+            if stream is None:
+                raise errors.EngineUnreachable(f"the engine closed without an answer: {_why(cause)}") from cause
+            raise errors.EngineBroken(f"the engine's answer was cut: {_why(cause)}") from cause
+        finally:
+            if stream is not None:
+                # Also when the caller is cancelled meanwhile: a second cancel during httpx's own aclose leaks the
+                # socket (encode/httpx#3782), so it runs in a task of ours.
+                await asyncio.shield(self._closers.create_task(_close(stream, response)))
 
     async def count(self, request: Mapping[str, Any]) -> int:
-        """Tokens of a prompt, as the engine's own template and tokenizer make it."""
+        """Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError."""
         try:
-            async with asyncio.timeout(TOKENIZE_S):
-                body = await (await self._accepted("/tokenize", request)).whole()
-            return msgspec.json.decode(body, type=_Count).count
-        except TimeoutError as cause:
-            raise errors.EngineTimeout(f"the engine did not count tokens within {TOKENIZE_S:.0f} s") from cause
+            return msgspec.json.decode(await self._small("/tokenize", TOKENIZE_S, request), type=_Count).count
         except msgspec.DecodeError as cause:
             raise errors.EngineBroken(f"the engine's /tokenize answered nonsense: {cause}") from cause
 
     async def metrics(self, within_s: float = METRICS_S) -> str:
         """The engine's whole /metrics, ending in a line's end. Raises BridgeError."""
-        text = (await self._get("/metrics", within_s)).decode("utf-8", "replace")
+        text = (await self._small("/metrics", within_s)).decode("utf-8", "replace")
         return text if text.endswith("\n") else text + "\n"
 
     async def probe(self) -> EngineProbe:
         """One look, of PROBE_S at most; what the engine does wrong is in the value, never raised."""
         began = time.monotonic()
-        text: str | None = None
-        problem: str | None = None
         try:
             text = await self.metrics(PROBE_S)
-            await self._learn(process_start(text), began + PROBE_S - time.monotonic())
         except errors.BridgeError as error:
-            problem = error.message
+            return EngineProbe(False, error.message, time.monotonic() - began, None, (), None, None)
+        await self._learn(process_start(text), began + PROBE_S - time.monotonic())
         return EngineProbe(
-            reachable=text is not None,
-            error=problem,
+            reachable=True,
+            error=None,
             elapsed_s=time.monotonic() - began,
-            version=None if text is None else self._version,
-            models=() if text is None else tuple(model.id for model in self._models),
-            max_model_len=None if text is None else self.max_model_len,
-            metrics=None if text is None else for_report(text),
+            version=self._version,
+            models=tuple(model.id for model in self._models),
+            max_model_len=self.max_model_len,
+            metrics=for_report(text),
         )
-
-    async def _accepted(self, path: str, request: Mapping[str, Any]) -> Stream:
-        stream = await self.relay(path, request)
-        if stream.status == 200:
-            return stream
-        raise errors.from_engine(stream.status, errors.engine_message(await stream.whole()))
-
-    async def _get(self, path: str, within_s: float) -> bytes:
-        try:
-            async with asyncio.timeout(within_s):
-                response = await self._client.get(path)
-        except TimeoutError as cause:
-            raise errors.EngineTimeout(f"no answer within {within_s} s") from cause
-        except httpx.TransportError as cause:
-            raise errors.EngineUnreachable(_why(cause)) from cause
-        if response.status_code != 200:
-            raise errors.EngineBroken(f"{path} answered {response.status_code}")
-        return response.content
 
     async def _learn(self, start: str | None, within_s: float) -> None:
         """Version and models change only with the engine's process; what it does not say is asked for again."""
@@ -216,9 +171,42 @@ class Upstream:
     async def _said(self, path: str, nothing: _T, within_s: float) -> _T:
         """The answer as the type of `nothing`, which stands for an answer that is none."""
         try:
-            return msgspec.json.decode(await self._get(path, within_s), type=type(nothing))
+            return msgspec.json.decode(await self._small(path, within_s), type=type(nothing))
         except (errors.BridgeError, msgspec.DecodeError):
             return nothing
+
+    async def _small(self, path: str, within_s: float, request: Mapping[str, Any] | None = None) -> bytes:
+        """A 200's body. Raises BridgeError."""
+        try:
+            async with asyncio.timeout(within_s), self._accepted(path, request) as stream:
+                return await _whole(stream)
+        except TimeoutError as cause:
+            raise errors.EngineTimeout(f"no answer within {within_s} s") from cause
+
+    @asynccontextmanager
+    async def _accepted(self, path: str, request: Mapping[str, Any] | None) -> AsyncIterator[Stream]:
+        async with self.stream(path, request) as stream:
+            if stream.status != 200:
+                raise errors.from_engine(stream.status, errors.engine_message(await _whole(stream)))
+            yield stream
+
+
+async def _whole(stream: Stream) -> bytes:
+    body = bytearray()
+    async for chunk in stream.chunks:
+        body += chunk
+        if len(body) > MAX_BODY:
+            break
+    return bytes(body)
+
+
+async def _close(stream: Stream, response: httpx.Response) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await stream.chunks.aclose()
+            await response.aclose()
+    except Exception:  # the group is the whole bridge's: an error that leaves this task would end every stream
+        log.exception("closing an engine connection")
 
 
 def _why(cause: BaseException) -> str:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
+from bridge.upstream import Stream
 from tests.bridge.chunks import DONE, chunk, events, record, terminals, text_answer, usage
 from tests.bridge.running import ASK, Bridge, Call, bridge, engine, until, until_async
 
@@ -222,8 +224,10 @@ async def test_a_cut_after_the_finish_is_a_whole_answer() -> None:
 async def test_a_bug_of_ours_is_still_one_answer(caplog: pytest.LogCaptureFixture) -> None:
     async with engine(silent) as upstream, bridge(upstream.url) as one:
 
-        async def broken(*_: object) -> None:
+        @asynccontextmanager
+        async def broken(*_: object) -> AsyncIterator[Stream]:
             raise ZeroDivisionError
+            yield
 
         one.server._service._upstream.chat = broken  # type: ignore[assignment,method-assign]
         answer = await one.http.post("/v1/messages", json={**ASK, "stream": True})

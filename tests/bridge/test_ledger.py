@@ -130,15 +130,17 @@ def buckets(ledger: Ledger) -> dict[float, float]:
     return {float(one.labels["le"]): one.value for one in family.samples if one.name.endswith("_bucket")}
 
 
-def test_histograms_and_gaps_of_live_turns() -> None:
+def test_gaps_are_between_reads_while_it_decodes() -> None:
     ledger = Ledger(9)
     one = admitted(ledger, 1)
-    one.gaps += [0.004, 0.01, 0.3, 99.0]
-    ledger.settle()
+    ledger.heard(one, 5.0)
+    ledger.heard(one, 9.0)
+    one.decodes("text", 9.0)
+    for now in (9.004, 9.014, 9.314, 108.314):
+        ledger.heard(one, now)
     got = buckets(ledger)
-    assert (got[GAP_BOUNDS[0]], got[0.01], got[GAP_BOUNDS[-1]], got[float("inf")]) == (1, 2, 3, 4)
-    ledger.close(one, 1.0)
-    assert buckets(ledger) == got
+    assert (got[GAP_BOUNDS[0]], got[0.025], got[0.5], got[GAP_BOUNDS[-1]], got[float("inf")]) == (1, 2, 3, 3, 4)
+    assert one.last_byte_at == 108.314
 
 
 def test_the_decode_rate_needs_something_to_divide() -> None:

@@ -38,9 +38,8 @@ async def test_when_only_max_tokens_overflows_the_engine_is_asked_for_what_is_le
             await call.stream(text_answer("x"))
 
     async with engine(small) as one, Upstream(one.url) as upstream:
-        stream = await upstream.chat(REQUEST)
-        assert stream.status == 200
-        await stream.aclose()
+        async with upstream.chat(REQUEST) as stream:
+            assert stream.status == 200
         assert len(one.calls) == 2
 
 
@@ -50,7 +49,8 @@ async def test_it_is_asked_again_once_only() -> None:
 
     async with engine(never) as one, Upstream(one.url) as upstream:
         with pytest.raises(OutputTooLong):
-            await upstream.chat(REQUEST)
+            async with upstream.chat(REQUEST):
+                pass
         assert len(one.calls) == 2
 
 
@@ -59,7 +59,8 @@ async def test_nobody_listens() -> None:
         url = one.url
     async with Upstream(url) as upstream:
         with pytest.raises(EngineUnreachable):
-            await upstream.chat(REQUEST)
+            async with upstream.chat(REQUEST):
+                pass
         probe = await upstream.probe()
         assert (probe.reachable, probe.metrics, probe.models) == (False, None, ())
         assert probe.error
@@ -118,9 +119,10 @@ async def test_tokens_are_counted() -> None:
             await upstream.count({"model": "m"})
 
 
-async def test_turns_keep_no_connection_and_an_aclose_is_idempotent() -> None:
+@pytest.mark.parametrize("whole", [True, False], ids=["read", "left unread"])
+async def test_an_exchange_keeps_no_connection(whole: bool) -> None:
     async with engine(lambda call: call.stream(text_answer("x"))) as one, Upstream(one.url) as upstream:
-        stream = await upstream.chat(REQUEST)
-        assert b"[DONE]" in await stream.whole()
-        await stream.aclose()
+        async with upstream.chat(REQUEST) as stream:
+            body = b"".join([chunk async for chunk in stream.chunks]) if whole else await anext(stream.chunks)
+        assert b"data: " in body
         assert await asyncio.wait_for(one.calls[0].reader.read(), 1.0) == b""
