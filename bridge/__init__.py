@@ -1,6 +1,6 @@
 """In the pod: Anthropic Messages in, any OpenAI-speaking engine out, streaming, never leaking a connection.
 
-A request flows request -> upstream -> sse -> decode -> events -> blocks -> encode, held together by one Turn:
+A request flows request -> upstream -> sse -> decode -> blocks -> encode, held together by one Turn:
 feed(bytes, now) -> list[bytes], eof(now), fail(error, now). All of that is pure. exchange.py moves the bytes of one
 request and frees both ends; upstream.py alone speaks to the engine and supervisor.py to the supervisor, app.py alone
 has routes, auth.py stands before them, server.py owns the socket and the signals.

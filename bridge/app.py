@@ -104,8 +104,8 @@ class Service:
             engine = ""
         supervised, _ = await self._supervisor.status(NO_LOG)
         restarts = (supervised or {}).get("bridge", {}).get("restarts")
-        ours = metrics.ours(self._ledger, self._ledger.connections(self._sockets()), self._started_at, restarts)
-        return Response(engine.encode() + ours, media_type="text/plain; version=0.0.4; charset=utf-8")
+        ours = metrics.Ours(self._ledger, self._ledger.connections(self._sockets()), self._started_at, restarts)
+        return Response(engine.encode() + ours.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, http: Request) -> Response:
         asked = http.query_params.get("log_after", "0")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from bridge.decode import Kind, Part
 from bridge.encode import Sent, block_delta, block_start, block_stop
-from bridge.events import Kind, Part
 
 _MARK = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 

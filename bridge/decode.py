@@ -1,14 +1,43 @@
-"""One record of an engine's chat completion (a chunk of its stream, or the whole answer) -> events."""
+"""One record of an engine's chat completion (a chunk of its stream, or the whole answer) -> events, in our words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from bridge.errors import EngineBroken, engine_message, from_engine
-from bridge.events import Event, Finish, Part, Usage
+
+Kind: TypeAlias = Literal["thinking", "text", "tool_use"]  # of a content block, as Anthropic names it
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A fragment of content. `call` numbers the tool calls of this answer; fragments of several may interleave."""
+
+    kind: Kind
+    text: str
+    call: int | None = None
+    id: str = ""
+    name: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Cumulative counts. `prompt` includes `cached`; `cached` is None until the engine says (its last record)."""
+
+    prompt: int
+    cached: int | None
+    output: int
+
+
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """The engine's finish_reason, and the stop string that matched if one did."""
+
+    reason: str
+    stop: str | None
+
+
+Event: TypeAlias = Part | Usage | Finish
 
 
 class _Function(msgspec.Struct):

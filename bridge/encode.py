@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.events import Kind, Usage
+from bridge.decode import Kind, Usage
 
 Sent: TypeAlias = dict[str, Any]  # one event as its JSON, `type` first
 _json = msgspec.json.encode

@@ -32,9 +32,6 @@ class BridgeError(Exception):
         return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
 
-# The client's: sending it again will not help.
-
-
 class InvalidRequest(BridgeError, type="invalid_request_error", status=400):
     """The body is not what the Messages API takes, or the engine refused a value of it."""
 
@@ -50,50 +47,36 @@ class OutputTooLong(BridgeError, type="invalid_request_error", status=400):
     """The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left."""
 
 
-class Unauthorized(BridgeError, type="authentication_error", status=401):
-    """No valid token."""
+class Unauthorized(BridgeError, type="authentication_error", status=401): ...
 
 
-class Forbidden(BridgeError, type="permission_error", status=403):
-    """The client's token on an operator's route."""
+class Forbidden(BridgeError, type="permission_error", status=403): ...
 
 
-class NotFound(BridgeError, type="not_found_error", status=404):
-    """No such route or model."""
+class NotFound(BridgeError, type="not_found_error", status=404): ...
 
 
-class MethodNotAllowed(BridgeError, type="invalid_request_error", status=405):
-    """The route is there, for another method."""
+class MethodNotAllowed(BridgeError, type="invalid_request_error", status=405): ...
 
 
-class TooLarge(BridgeError, type="request_too_large", status=413):
-    """More bytes than the bridge takes."""
-
-
-# The engine's: it cannot, or answered nonsense.
+class TooLarge(BridgeError, type="request_too_large", status=413): ...
 
 
 class EngineUnreachable(BridgeError, type="overloaded_error", status=529, retry_after=10):
     """Nothing listens: it starts, restarts or died. Ten waits of this length outlast a warm start."""
 
 
-class EngineBusy(BridgeError, type="overloaded_error", status=529, retry_after=3):
-    """It answered 503 or 429: its queue is full."""
+class EngineBusy(BridgeError, type="overloaded_error", status=529, retry_after=3): ...
 
 
-class EngineTimeout(BridgeError, type="timeout_error", status=504):
-    """It did not answer in time."""
+class EngineTimeout(BridgeError, type="timeout_error", status=504): ...
 
 
 class EngineBroken(BridgeError):
     """A 5xx, an answer that is not its protocol, or one that was cut."""
 
 
-# Ours.
-
-
-class AtCapacity(BridgeError, type="overloaded_error", status=529, retry_after=3):
-    """max_streams requests are open."""
+class AtCapacity(BridgeError, type="overloaded_error", status=529, retry_after=3): ...
 
 
 class Draining(BridgeError, type="overloaded_error", status=529, retry_after=1):
@@ -104,8 +87,7 @@ class Internal(BridgeError):
     """A bug of ours: the log has it."""
 
 
-class SupervisorUnreachable(BridgeError, status=503, retry_after=2):
-    """It does not listen, hangs or refuses."""
+class SupervisorUnreachable(BridgeError, status=503, retry_after=2): ...
 
 
 # vLLM 0.25 to 0.33, SGLang 0.5: what an overflow is called, with the tokens `n` of the prompt and the maximum `max`.
@@ -121,13 +103,7 @@ _MAX_TOKENS = re.compile(
     r"|'max_tokens' or 'max_completion_tokens' is too large"
     r"|\(\d+ in the messages, \d+ in the completion\)"
 )
-_BY_STATUS: dict[int, type[BridgeError]] = {
-    404: NotFound,
-    408: EngineTimeout,
-    429: EngineBusy,
-    503: EngineBusy,
-    504: EngineTimeout,
-}
+_BY_STATUS = {404: NotFound, 408: EngineTimeout, 429: EngineBusy, 503: EngineBusy, 504: EngineTimeout}
 
 
 def from_engine(status: int, message: str) -> BridgeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import get_args
 
 from prometheus_client import generate_latest
@@ -15,7 +15,6 @@ from bridge.ledger import Ledger
 from bridge.report import Connections, TurnPhase
 
 _HISTOGRAMS = ("vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds")
-_START = "process_start_time_seconds"
 
 
 def for_report(text: str) -> str:
@@ -25,42 +24,36 @@ def for_report(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             name, _, kind = line.removeprefix("# TYPE ").partition(" ")
-            keep = name == _START or (name.startswith("vllm:") and not name.endswith("_created"))
+            keep = name == "process_start_time_seconds" or (name.startswith("vllm:") and not name.endswith("_created"))
             keep = keep and (kind != "histogram" or name in _HISTOGRAMS)
         if keep and not line.startswith("# HELP"):
             kept.append(line + "\n")
     return "".join(kept)
 
 
-def process_start(text: str) -> str | None:
-    """What tells one engine process from the next; None when the engine does not say."""
-    starts = (line.removeprefix(_START + " ") for line in text.splitlines() if line.startswith(_START + " "))
-    return next(starts, None)
-
-
-def ours(ledger: Ledger, connections: Connections, started_at: float, restarts: int | None) -> bytes:
+@dataclass
+class Ours(Collector):
     """Our families, prefix passerelle_. `started_at` in Unix seconds; `restarts` of the bridge, if somebody counts."""
-    return generate_latest(_Families(ledger, connections, started_at, restarts))
 
+    ledger: Ledger
+    connections: Connections
+    started_at: float
+    restarts: int | None
 
-class _Families(Collector):
-    def __init__(self, ledger: Ledger, connections: Connections, started_at: float, restarts: int | None) -> None:
-        self._ledger = ledger
-        self._connections = connections
-        self._started_at = started_at
-        self._restarts = restarts
+    def text(self) -> bytes:
+        return generate_latest(self)
 
     def collect(self) -> Iterable[Metric]:
-        ledger = self._ledger
+        ledger = self.ledger
         phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(turn.phase for turn in ledger.turns(now=0.0))
-        yield GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", self._started_at)
-        yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self._connections))
+        yield GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", self.started_at)
+        yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self.connections))
         yield _by("phase", GaugeMetricFamily, "turns_live", "Live requests.", phases)
         yield _by("kind", CounterMetricFamily, "turn_errors", "Requests that failed, by error type.", ledger.failed)
         yield _by("kind", CounterMetricFamily, "rejected", "Requests that made no sense.", ledger.rejected)
         counts = {**asdict(ledger.totals()), "upstreams_cancelled": ledger.cancelled}
-        if self._restarts is not None:
-            counts["bridge_restarts"] = self._restarts
+        if self.restarts is not None:
+            counts["bridge_restarts"] = self.restarts
         for name, count in counts.items():
             yield CounterMetricFamily(f"passerelle_{name}", "As in /pod/report.", count)
         yield from (*ledger.ttft.collect(), *ledger.gaps.collect())

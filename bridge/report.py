@@ -46,8 +46,7 @@ class Agent:
     last_output_tokens: int | None
     last_ttft_s: float | None
     last_tok_s: float | None  # output tokens per second of decode in its last turn
-    last_stop: str | None
-    """stop_reason of its last turn, or the error type that ended it, or "client_gone"."""
+    last_stop: str | None  # stop_reason of its last turn, or the error type that ended it, or "client_gone"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Bytes of an engine's answer -> the data of each record, however the bytes were cut on the way."""
+"""Bytes of an event stream -> the data of each record, however the bytes were cut on the way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from bridge.errors import EngineBroken
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 MAX_RECORD = 16 * 1024 * 1024  # bytes; one tool argument in one delta may be a whole file, nothing sane is larger
-
-
-def _check(size: int, limit: int) -> None:
-    if size > limit:
-        raise EngineBroken(f"the engine sent a record of more than {limit} bytes")
 
 
 class Splitter:
@@ -43,7 +38,7 @@ class Splitter:
         for line in lines:
             yield from self._end_line(line)
         self._line += rest
-        _check(len(self._line) + self._size, self._limit)
+        self._check(len(self._line))
 
     def eof(self) -> Iterator[bytes]:
         """A last record whose blank line never came still counts: some engines end that way."""
@@ -53,7 +48,7 @@ class Splitter:
     def _end_line(self, end: bytes) -> Iterator[bytes]:
         line = bytes(self._line) + end if self._line else end
         self._line.clear()
-        _check(len(line) + self._size, self._limit)
+        self._check(len(line))
         if self._first:
             line, self._first = line.removeprefix(_BOM), False
         name, _, value = line.partition(b":")
@@ -65,18 +60,6 @@ class Splitter:
             self._data.clear()
             self._size = 0
 
-
-class Whole:
-    """An answer that came in one piece although a stream was asked for: one record, at its end."""
-
-    def __init__(self) -> None:
-        self._body = bytearray()
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        self._body += chunk
-        _check(len(self._body), MAX_RECORD)
-        yield from ()
-
-    def eof(self) -> Iterator[bytes]:
-        if self._body:
-            yield bytes(self._body)
+    def _check(self, line_size: int) -> None:
+        if line_size + self._size > self._limit:
+            raise EngineBroken(f"the engine sent a record of more than {self._limit} bytes")

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from bridge.blocks import Blocks
-from bridge.decode import Decoder
+from bridge.decode import Decoder, Event, Finish, Kind, Part, Usage
 from bridge.encode import PING, Fold, Sent, frame, message_end, message_start
 from bridge.errors import BridgeError, EngineBroken
-from bridge.events import Event, Finish, Kind, Part, Usage
 from bridge.ledger import Record
 from bridge.report import TurnPhase
-from bridge.sse import Splitter, Whole
+from bridge.sse import Splitter
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
@@ -101,7 +100,7 @@ class Turn(Relay):
         self._ping_s = ping_s
         self._sent_at = record.arrived_at
         self._started = False
-        self._source: Splitter | Whole = Splitter()
+        self._splitter = Splitter()
         self._decoder = Decoder()
         self._blocks = Blocks(record.id)
         self._usage = Usage(0, None, 0)
@@ -112,19 +111,20 @@ class Turn(Relay):
         return self._sent_at + self._ping_s if self.record.stream and not self.ended else None
 
     def opened(self, status: int, content_type: str) -> None:
-        """The engine's 200 arrived. An engine that answers in one piece though a stream was asked is understood."""
+        """The engine's 200 arrived. An engine that answers in one piece though a stream was asked is understood: its
+        JSON, which is one line, is the data of one record."""
         self.record.phase = "pending"
         if content_type.startswith(JSON):
-            self._source = Whole()
+            self._records(self._splitter.feed(b"data: "), now=0.0)
 
     def _take(self, data: bytes, now: float) -> list[bytes]:
-        return self._records(self._source.feed(data), now)
+        return self._records(self._splitter.feed(data), now)
 
     def eof(self, now: float) -> list[bytes]:
         """What the engine had finished is an answer; anything less is an error."""
         if self.ended:
             return []
-        out = self._records(self._source.eof(), now)
+        out = self._records(self._splitter.eof(), now)
         return out if self.ended else out + self._end(now)
 
     def fail(self, error: BridgeError, now: float) -> list[bytes]:

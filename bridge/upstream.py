@@ -7,13 +7,13 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import httpx
 import msgspec
 
 from bridge import errors
-from bridge.metrics import for_report, process_start
+from bridge.metrics import for_report
 from bridge.report import EngineProbe
 
 log = logging.getLogger("bridge")
@@ -23,15 +23,6 @@ METRICS_S = 2.0
 TOKENIZE_S = 60.0
 CLOSE_S = 2.0
 MAX_BODY = 64 * 1024 * 1024  # bytes of an answer that is read whole: an error, a count
-_T = TypeVar("_T")
-
-
-class _Count(msgspec.Struct):
-    count: int
-
-
-class _Version(msgspec.Struct):
-    version: str | None = None
 
 
 class _Model(msgspec.Struct):
@@ -39,7 +30,11 @@ class _Model(msgspec.Struct):
     max_model_len: int | None = None
 
 
-class _Models(msgspec.Struct):
+class _Said(msgspec.Struct):
+    """What we read of the engine's small answers: /tokenize, /version and /v1/models."""
+
+    count: int | None = None
+    version: str | None = None
     data: list[_Model] = []
 
 
@@ -70,8 +65,6 @@ class Upstream:
             transport=httpx.AsyncHTTPTransport(verify=url.startswith("https:"), trust_env=False, limits=limits),
             trust_env=False,
         )
-        self._start: str | None = None  # of the engine's process that said all of the following
-        self._version: str | None = None
         self._models: list[_Model] = []
 
     async def __aenter__(self) -> Self:
@@ -130,10 +123,10 @@ class Upstream:
 
     async def count(self, request: Mapping[str, Any]) -> int:
         """Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError."""
-        try:
-            return msgspec.json.decode(await self._small("/tokenize", TOKENIZE_S, request), type=_Count).count
-        except msgspec.DecodeError as cause:
-            raise errors.EngineBroken(f"the engine's /tokenize answered nonsense: {cause}") from cause
+        said = await self._said("/tokenize", TOKENIZE_S, request)
+        if said.count is None:
+            raise errors.EngineBroken("the engine's /tokenize answered without a count")
+        return said.count
 
     async def metrics(self, within_s: float = METRICS_S) -> str:
         """The engine's whole /metrics, ending in a line's end. Raises BridgeError."""
@@ -142,38 +135,36 @@ class Upstream:
 
     async def probe(self) -> EngineProbe:
         """One look, of PROBE_S at most; what the engine does wrong is in the value, never raised."""
-        began = time.monotonic()
-        try:
-            text = await self.metrics(PROBE_S)
-        except errors.BridgeError as error:
-            return EngineProbe(False, error.message, time.monotonic() - began, None, (), None, None)
-        await self._learn(process_start(text), began + PROBE_S - time.monotonic())
+        began, text, problem = time.monotonic(), None, None
+        async with asyncio.TaskGroup() as group:
+            version = group.create_task(self._optional("/version"))
+            models = group.create_task(self._optional("/v1/models"))
+            try:
+                text = await self.metrics(PROBE_S)
+            except errors.BridgeError as error:
+                problem = error.message
+        self._models = models.result().data
         return EngineProbe(
-            reachable=True,
-            error=None,
+            reachable=text is not None,
+            error=problem,
             elapsed_s=time.monotonic() - began,
-            version=self._version,
+            version=version.result().version,
             models=tuple(model.id for model in self._models),
             max_model_len=self.max_model_len,
-            metrics=for_report(text),
+            metrics=None if text is None else for_report(text),
         )
 
-    async def _learn(self, start: str | None, within_s: float) -> None:
-        """Version and models change only with the engine's process; what it does not say is asked for again."""
-        if start is not None and start == self._start:
-            return
-        async with asyncio.TaskGroup() as group:
-            version = group.create_task(self._said("/version", _Version(), within_s))
-            models = group.create_task(self._said("/v1/models", _Models(), within_s))
-        self._version, self._models = version.result().version, models.result().data
-        self._start = start if self._version is not None and self._models else None
-
-    async def _said(self, path: str, nothing: _T, within_s: float) -> _T:
-        """The answer as the type of `nothing`, which stands for an answer that is none."""
+    async def _optional(self, path: str) -> _Said:
         try:
-            return msgspec.json.decode(await self._small(path, within_s), type=type(nothing))
-        except (errors.BridgeError, msgspec.DecodeError):
-            return nothing
+            return await self._said(path, PROBE_S)
+        except errors.BridgeError:
+            return _Said()
+
+    async def _said(self, path: str, within_s: float, request: Mapping[str, Any] | None = None) -> _Said:
+        try:
+            return msgspec.json.decode(await self._small(path, within_s, request), type=_Said)
+        except msgspec.DecodeError as cause:
+            raise errors.EngineBroken(f"the engine's {path} answered nonsense: {cause}") from cause
 
     async def _small(self, path: str, within_s: float, request: Mapping[str, Any] | None = None) -> bytes:
         """A 200's body. Raises BridgeError."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.blocks import Blocks
+from bridge.decode import Part
 from bridge.encode import Sent
-from bridge.events import Part
 from tests.bridge.chunks import recorded
 from tests.bridge.test_decode import decode, parts
 

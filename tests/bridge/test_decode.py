@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.decode import Decoder
+from bridge.decode import Decoder, Event, Finish, Kind, Part, Usage
 from bridge.errors import BridgeError, EngineBusy, PromptTooLong
-from bridge.events import Event, Finish, Kind, Part, Usage
 from bridge.sse import Splitter
 from tests.bridge.chunks import chunk, recorded, tool, usage
 

@@ -5,6 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.decode import Usage
 from bridge.encode import (
     PING,
     Fold,
@@ -17,7 +18,6 @@ from bridge.encode import (
     message_start,
     usage_json,
 )
-from bridge.events import Usage
 from tests.bridge.chunks import events
 
 NONE = Usage(1, None, 2)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.ledger import Ledger, Record
-from bridge.metrics import for_report, ours, process_start
+from bridge.metrics import Ours, for_report
 from tests.bridge.chunks import DATA
 
 RECORDED = (DATA / "vllm" / "metrics_capacity.txt").read_text()
@@ -34,11 +34,6 @@ def test_a_report_takes_what_the_console_reads_unchanged() -> None:
     assert after.items() <= before.items()
 
 
-def test_an_engine_process_is_known_by_its_start() -> None:
-    assert process_start(RECORDED) == "1.79595730216e+09"
-    assert process_start("vllm:x 1\n") is None
-
-
 def test_nothing_of_nothing() -> None:
     assert for_report("") == ""
     assert for_report("garbage\n# TYPE\n# TYPE x\n") == ""
@@ -53,7 +48,7 @@ def test_our_families_parse_and_say_what_the_ledger_says() -> None:
     ledger.admit(done)
     done.first_token_at, done.failed, done.stop = 0.3, True, "api_error"
     ledger.close(done, 1.0)
-    text = ours(ledger, ledger.connections(sockets=4), started_at=7.0, restarts=3).decode()
+    text = Ours(ledger, ledger.connections(sockets=4), started_at=7.0, restarts=3).text().decode()
     got = samples(text)
     assert got["passerelle_turns_live{phase=tool}"] == 1
     assert got["passerelle_connections{end=orphans}"] == 1
@@ -71,6 +66,6 @@ def test_our_families_parse_and_say_what_the_ledger_says() -> None:
 
 def test_restarts_are_absent_when_nobody_counts_them() -> None:
     ledger = Ledger(9)
-    text = ours(ledger, ledger.connections(sockets=0), started_at=7.0, restarts=None)
+    text = Ours(ledger, ledger.connections(sockets=0), started_at=7.0, restarts=None).text()
     assert b"bridge_restarts" not in text
     assert b"passerelle_turns_total" in text
