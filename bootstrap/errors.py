@@ -13,13 +13,11 @@ class Problem(Exception):
 
 
 class Unreachable(Problem):
-    """Nobody answers."""
-
     exit_code = 3
 
 
 class Usage(Problem):
-    """Asked for in a way that can never work, pod.toml included."""
+    """What was asked for can never work; a bad pod.toml is one."""
 
     exit_code = 64
 

@@ -15,8 +15,7 @@ _CUDA = re.compile(r"CUDA Version\s*: ?([0-9]+\.[0-9]+)")
 
 def cuda_version(text: str) -> str | None:
     """The highest CUDA version that the driver offers, of the header of `nvidia-smi` or of `nvidia-smi -q`."""
-    found = _CUDA.search(text)
-    return found[1] if found else None
+    return found[1] if (found := _CUDA.search(text)) else None
 
 
 def parse_query(text: str, cuda: str | None) -> Host:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -25,9 +28,10 @@ class Journal:
         """`wall` is Unix time. Errors: OSError when the folder cannot be made or written."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.redactor, self._wall = redactor, wall
-        self._paths: dict[Source, Path] = {name: folder / f"{name}.log" for name in get_args(Source)}
-        self._files = {name: path.open("ab", buffering=0) for name, path in self._paths.items()}
-        self._failing: set[Source] = set()
+        self._files: dict[Source, RotatingFileHandler] = {
+            name: RotatingFileHandler(folder / f"{name}.log", "a", FILE_LIMIT, 1, encoding="utf-8", errors="replace")
+            for name in get_args(Source)
+        }
         self._ring: deque[LogLine] = deque(maxlen=RING)
         self._seq = 0
 
@@ -36,14 +40,16 @@ class Journal:
         self.take("bootstrap", f"{level.upper()} {text}")
 
     def take(self, source: Source, raw: str) -> None:
-        """A line that a child wrote."""
-        safe = self.redactor.line(logline.clean(raw))
+        """A line that a child wrote. A full disk loses lines, not the supervisor: the handler says so on stderr."""
+        safe, now = self.redactor.line(logline.clean(raw)), self._wall()
         if logline.is_noise(safe):
             return
-        self._write(source, safe)
+        stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="milliseconds")
+        self._files[source].emit(logging.makeLogRecord({"msg": f"{stamp} {safe}"}))
         level, text = logline.read(safe)
         if text:
-            self._keep(source, level, text)
+            self._seq += 1
+            self._ring.append(LogLine(self._seq, now, source, level, text))
 
     def tap(self, source: Source, clock: Callable[[], float]) -> Callable[[bytes], None]:
         """What to feed the output of one child to."""
@@ -66,25 +72,5 @@ class Journal:
 
     def close(self) -> None:
         for file in self._files.values():
-            file.close()
-
-    def _keep(self, source: Source, level: Level, text: str) -> None:
-        self._seq += 1
-        self._ring.append(LogLine(self._seq, self._wall(), source, level, text))
-
-    def _write(self, source: Source, text: str) -> None:
-        """A full disk loses lines, not the supervisor, and is said once."""
-        stamp = datetime.datetime.fromtimestamp(self._wall(), datetime.UTC).isoformat(timespec="milliseconds")
-        file, path = self._files[source], self._paths[source]
-        try:
-            if file.tell() > FILE_LIMIT:
-                path.replace(path.with_suffix(".log.1"))
-                self._files[source] = path.open("ab", buffering=0)
+            with contextlib.suppress(OSError):
                 file.close()
-            self._files[source].write(f"{stamp} {text}\n".encode(errors="replace"))
-            self._failing.discard(source)
-        except OSError as error:
-            if source not in self._failing:
-                self._failing.add(source)
-                why = f"cannot write {source}.log: {error.strerror}; its lines are kept in memory only"
-                self._keep("bootstrap", "warning", why)

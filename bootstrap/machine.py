@@ -115,33 +115,22 @@ def _told(service: Service, event: Event, now: float) -> Outcome:
     match service.phase, event:
         case _, Exited(pid) if pid in service.draining:
             return replace(service, draining={old: at for old, at in service.draining.items() if old != pid}), ()
+        case _, Exited(pid) | Probed(pid) if pid != service.pid:
+            return service, ()
         case _, StopRequested(limit_s):
             return _stop(service, now, now + limit_s)
         case "stopped" | "backoff" | "fatal", RestartRequested() if not service.halted:
             return _waiting(service, now, failures=0, barren=0), ()  # By hand: all is forgiven.
+        case "starting" | "serving", RestartRequested():
+            return _restart(service, now)
         case "starting", Spawned(pid):
             return replace(service, pid=pid), ()
-        case _, Exited(pid) | Probed(pid) if pid != service.pid:
-            return service, ()
+        case "starting" | "serving", Exited(_, how):
+            return _died(service, how, now), ()
         case "stopping", Exited():
             return replace(service, pid=None) if service.halted else _waiting(service, now), ()
-        case "starting" | "serving", _:
-            return _told_alive(service, event, now)
-    return service, ()
-
-
-def _told_alive(service: Service, event: Event, now: float) -> Outcome:
-    match service.phase, event:
-        case _, RestartRequested() if service.pid is not None:
-            return _restart(service, service.pid, now)
-        case _, Exited(_, how):
-            return _died(service, how, now), ()
-        case "starting", Probed(_, None) if not service.condemned:
-            return replace(service, phase="serving", since=now, deadline=math.inf, barren=0), ()
-        case "serving", Probed(_, None):
-            return replace(service, strikes=0), ()
-        case "serving", Probed(_, str(fault)):
-            return _struck(service, fault, now), ()
+        case "starting" | "serving", Probed(_, fault) if not service.condemned:
+            return _probed(service, fault, now), ()
     return service, ()
 
 
@@ -168,11 +157,13 @@ def _waiting(service: Service, now: float, **changes: Any) -> Service:
     return replace(service, phase="backoff", since=now, deadline=now, pid=None, **changes)
 
 
-def _restart(service: Service, pid: int, now: float) -> Outcome:
-    terminate, drain_s = (Action("terminate", pid),), service.policy.drain_limit_s
+def _restart(service: Service, now: float) -> Outcome:
+    if service.pid is None:
+        return service, ()
+    terminate, drain_s = (Action("terminate", service.pid),), service.policy.drain_limit_s
     if drain_s is None:
         return replace(service, phase="stopping", since=now, deadline=now + RESTART_LIMIT_S), terminate
-    return _waiting(service, now, draining={**service.draining, pid: now + drain_s}), terminate
+    return _waiting(service, now, draining={**service.draining, service.pid: now + drain_s}), terminate
 
 
 def _stop(service: Service, now: float, limit: float) -> Outcome:
@@ -181,11 +172,13 @@ def _stop(service: Service, now: float, limit: float) -> Outcome:
     return stopping, (Action("terminate", service.pid),) if service.pid and service.phase != "stopping" else ()
 
 
-def _struck(service: Service, fault: str, now: float) -> Service:
-    strikes, limit = service.strikes + 1, service.policy.failed_probes
-    if limit is None or strikes < limit or service.condemned:
+def _probed(service: Service, fault: str | None, now: float) -> Service:
+    if fault is None and service.phase == "starting":
+        return replace(service, phase="serving", since=now, deadline=math.inf, barren=0)
+    strikes, most = service.strikes + 1 if fault and service.phase == "serving" else 0, service.policy.failed_probes
+    if most is None or strikes < most:
         return replace(service, strikes=strikes)
-    return replace(service, condemned=f"did not answer {limit} probes in a row ({fault})", deadline=now)
+    return replace(service, condemned=f"did not answer {most} probes in a row ({fault})", deadline=now)
 
 
 def _died(service: Service, how: str, now: float) -> Service:

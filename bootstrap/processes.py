@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from bootstrap import machine, report
 from bootstrap.errors import Problem, failing_as
 from bootstrap.logtap import Journal
+from bootstrap.machine import Policy
 
 PROBE_LIMIT_S = 3.0
 _LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
@@ -30,6 +31,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 
+Clock = Callable[[], float]
 OnOutput = Callable[[bytes], None]  # takes what was written; b"" at the end of the pipe
 OnExit = Callable[[int, str], None]  # takes the pid and how it ended
 
@@ -40,20 +42,15 @@ def describe(status: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by {_SIGNALS.get(-code, f'signal {-code}')}"
 
 
-def state_and_parent(stat: str) -> tuple[str, int]:
-    """Of /proc/<pid>/stat. The command's name, in parentheses, may hold anything, parentheses too."""
-    state, parent = stat.rpartition(")")[2].split()[:2]
-    return state, int(parent)
-
-
 def living() -> dict[int, int]:
     """Every process that is not a zombie, and its parent."""
     found = {}
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, found[pid] = state_and_parent(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
-            if state in "ZX":
-                del found[pid]
+            stat = Path("/proc", pid, "stat").read_text(errors="replace")
+            state, parent = stat.rpartition(")")[2].split()[:2]  # The name, in parentheses, may hold anything.
+            if state not in "ZX":
+                found[int(pid)] = int(parent)
     return found
 
 
@@ -170,12 +167,7 @@ class Keeper:
     """One service, kept. Everything but probe() is synchronous, so events never interleave."""
 
     def __init__(
-        self,
-        launch: Launch,
-        policy: machine.Policy,
-        children: Children,
-        journal: Journal,
-        clock: Callable[[], float] = time.monotonic,
+        self, launch: Launch, policy: Policy, children: Children, journal: Journal, clock: Clock = time.monotonic
     ) -> None:
         self.launch, self.service = launch, machine.Service(policy, since=clock())
         self.shown = journal.redactor.argv(launch.argv)

@@ -177,12 +177,10 @@ class Pod:
                 if self.stop.is_set():
                     raise Problem("the pod is stopping")
                 (self.engine if name == "engine" else self.bridge).post(RestartRequested())
-            case {"cmd": "restart"}:
-                raise Problem('service must be "engine" or "bridge"')
             case {"cmd": "stop-pod"}:
                 self.stop.set()
             case _:
-                raise Problem('cmd must be "status", "restart" or "stop-pod"')
+                raise Problem('cmd must be "status", "stop-pod" or "restart", with "engine" or "bridge" as its service')
         return {}
 
     def status(self, log_after: int | None) -> report.Status:

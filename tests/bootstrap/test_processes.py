@@ -29,7 +29,6 @@ from bootstrap.processes import (
     describe,
     get,
     living,
-    state_and_parent,
 )
 from bootstrap.redact import Redactor
 from bootstrap.runner import free_port
@@ -38,8 +37,14 @@ from tests.bootstrap.deadline import until
 SLEEP = "import time; time.sleep(600)"
 
 
-def test_a_command_may_be_called_anything() -> None:
-    assert state_and_parent("42 (a) b) (c) S 1 42 40 0 -1 4194560 1") == ("S", 1)
+@pytest.mark.process
+async def test_a_command_may_be_called_anything(children: Children, tmp_path: Path) -> None:
+    program = tmp_path / "a) Z 1 (b"
+    program.symlink_to("/bin/sleep")
+    pid = children.spawn((str(program), "600"), {}, lambda _: None, lambda *_: None)
+    assert living()[pid] == os.getpid()
+    children.signal(pid, signal.SIGKILL)
+    await until(lambda: pid not in living())
 
 
 @pytest.mark.parametrize(

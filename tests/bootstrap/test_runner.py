@@ -241,7 +241,7 @@ def test_no_secret_is_in_status_or_logs(tmp_path: Path) -> None:
     ("request_", "says"),
     [
         ({"cmd": "swap"}, 'cmd must be "status"'),
-        ({"cmd": "restart"}, 'service must be "engine" or "bridge"'),
+        ({"cmd": "restart"}, '"restart", with "engine" or "bridge" as its service'),
         ({"cmd": "status", "log_after": "1"}, "log_after must be a whole number"),
     ],
 )
