@@ -95,6 +95,8 @@ def main(argv: list[str] | None = None) -> int:
     except Problem as problem:
         sys.stderr.write(f"passerelle-bootstrap: {problem}\n")
         return problem.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the last flush complains
     except KeyboardInterrupt:
         pass
     return 0

@@ -191,3 +191,9 @@ def test_any_value_of_any_key_is_taken_or_refused_by_its_name(where: tuple[str, 
     )
     error = complaint(text)
     assert error is None or f'"{key}"' in str(error)
+
+
+def test_a_key_that_cannot_be_a_name_is_refused_where_it_would_be_one() -> None:
+    error = fault('[serve]\nmodel = "-x"\n[models.-x]\nrepo = "x/a"\n')
+    assert '"names" in [models.-x] must be a list of one or more different names' in str(error)
+    assert error.line == 3
