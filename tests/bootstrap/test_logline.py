@@ -41,11 +41,15 @@ def test_read(raw: str, level: str, text: str) -> None:
     assert read(clean(raw)) == (level, text)
 
 
-def test_the_engines_log_of_our_own_looks_is_noise_and_of_others_is_not() -> None:
+def test_the_engines_log_of_what_went_well_is_noise_and_of_what_did_not_is_not() -> None:
     assert is_noise('(APIServer pid=1) INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK')
     assert is_noise("   ")
     assert not is_noise('(APIServer pid=1) INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 503 Service Unavailable')
-    assert not is_noise('(APIServer pid=1) INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK')
+    assert is_noise('(APIServer pid=1) INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK')
+    assert not is_noise(
+        '(APIServer pid=1) INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request'
+    )
+    assert not is_noise("(APIServer pid=1) INFO 11-29 12:54:32 [loggers.py:271] Engine 000: Avg prompt throughput: 200")
 
 
 def test_a_line_that_is_cut_loses_its_last_word_whole() -> None:
