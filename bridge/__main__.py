@@ -31,15 +31,12 @@ def main() -> int:
         from bridge.server import run  # half a second of libraries, which a bad environment need not wait for
 
         run(config)
+        return 0
     except ConfigError as error:
-        return _give_up(str(error), EX_USAGE)
+        problem, code = str(error), EX_USAGE
     except OSError as error:
-        return _give_up(f"no socket to serve on: {error}", EX_NO_SOCKET)
-    return 0
-
-
-def _give_up(message: str, code: int) -> int:
-    log.error("%s", message)
+        problem, code = f"no socket to serve on: {error}", EX_NO_SOCKET
+    log.error("%s", problem)
     return code
 
 

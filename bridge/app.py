@@ -1,5 +1,4 @@
-"""The only file with routes: from an HTTP request to an admitted exchange or an answer, and from an error to its
-envelope."""
+"""The only file with routes: an HTTP request -> an admitted exchange or an answer, an error -> its envelope."""
 
 from __future__ import annotations
 
@@ -97,7 +96,6 @@ class Service:
         return _json({"status": "ok", "version": VERSION})
 
     async def metrics(self) -> Response:
-        """The engine's families when it answers, then ours."""
         try:
             engine = await self._upstream.metrics()
         except errors.BridgeError:
@@ -142,20 +140,20 @@ class Service:
             yield
 
     async def _on_error(self, http: Request, error: Exception) -> Response:
+        request_id = http.state.request_id
         match error:
             case errors.BridgeError():
                 self._ledger.rejected[error.type] += not isinstance(error, errors.AtCapacity)
-                return refused(error, http.state.request_id)
+                return refused(error, request_id)
             case HTTPException(status_code=404):
-                return refused(errors.NotFound(f"there is nothing at {http.url.path}"), http.state.request_id)
+                return refused(errors.NotFound(f"there is nothing at {http.url.path}"), request_id)
             case HTTPException():
-                wrong = errors.MethodNotAllowed(f"{http.method} is not for {http.url.path}")
-                return refused(wrong, http.state.request_id)
+                return refused(errors.MethodNotAllowed(f"{http.method} is not for {http.url.path}"), request_id)
             case ClientDisconnect():
-                return Response(status_code=400)
+                return refused(errors.InvalidRequest("the client left before its request was whole"), request_id)
         # A bug, which the server logs. Its answer does not pass the gate, so it names the request itself.
-        answer = refused(errors.Internal("the bridge failed; its log says how"), http.state.request_id)
-        answer.headers["request-id"] = http.state.request_id
+        answer = refused(errors.Internal("the bridge failed; its log says how"), request_id)
+        answer.headers["request-id"] = request_id
         return answer
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,32 +18,31 @@ from bridge.errors import BridgeError, Forbidden, Unauthorized
 from bridge.ledger import Ledger
 
 
+@dataclass
 class Gate:
     """The client's token may chat, the operator's may do everything. While draining, no client is told to come back on
     the same connection."""
 
-    def __init__(self, app: ASGIApp, config: Config, ledger: Ledger, draining: Callable[[], bool]) -> None:
-        self._app = app
-        self._client = config.client_token.encode()
-        self._operator = config.operator_token.encode()
-        self._ledger = ledger
-        self._draining = draining
+    app: ASGIApp
+    config: Config
+    ledger: Ledger
+    draining: Callable[[], bool]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            return await self.app(scope, receive, send)
         request_id = f"req_{uuid.uuid4().hex[:24]}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def identified(message: Message) -> None:
             if message["type"] == "http.response.start":
-                closing = [(b"connection", b"close")] if self._draining() else []
+                closing = [(b"connection", b"close")] if self.draining() else []
                 message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *closing]
             await send(message)
 
-        answer = self._app
+        answer = self.app
         if (refusal := self._refusal(scope["path"], dict(scope["headers"]))) is not None:
-            self._ledger.counts["unauthorized"] += 1
+            self.ledger.counts["unauthorized"] += 1
             answer = refused(refusal, request_id)
         await answer(scope, receive, identified)
 
@@ -50,8 +50,8 @@ class Gate:
         """Both tokens are always compared, each in constant time."""
         scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
         token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
-        operator = hmac.compare_digest(token, self._operator)
-        client = hmac.compare_digest(token, self._client)
+        operator = hmac.compare_digest(token, self.config.operator_token.encode())
+        client = hmac.compare_digest(token, self.config.client_token.encode())
         if path == "/healthz" or operator or (client and not path.startswith("/pod/")):
             return None
         if client:

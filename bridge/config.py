@@ -18,16 +18,10 @@ VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no pac
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
 
 Text = Annotated[str, Meta(description="text")]
-Url = Annotated[str, Meta(pattern="^https?://", description="an address that starts with http:// or https://")]
 Name = Annotated[str, Meta(min_length=1)]
-Names = Annotated[tuple[Name, ...], Meta(min_length=1, description="a JSON list of names")]
 Whole = Annotated[int, Meta(ge=0, description="a whole number")]
-Limit = Annotated[int, Meta(ge=1, description="a whole number above 0")]
-Port = Annotated[int, Meta(ge=0, le=65535, description="a port number")]
+Positive = Annotated[int, Meta(gt=0, description="a whole number above 0")]
 Seconds = Annotated[float, Meta(gt=0, lt=1e9, description="a number of seconds above 0")]
-Budget = Annotated[int, Meta(gt=0)]
-Budgets = Annotated[Mapping[str, Budget], Meta(description="a JSON object of levels and token counts above 0")]
-Unknown = Annotated[UnknownModel, Meta(description="'serve' or 'refuse'")]
 _JSON = ("model_names", "effort")
 
 
@@ -37,19 +31,23 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    engine_url: Url
+    engine_url: Annotated[
+        str, Meta(pattern="^https?://", description="an address that starts with http:// or https://")
+    ]
     client_token: Text = field(repr=False)
     operator_token: Text = field(repr=False)
-    model_names: Names
+    model_names: Annotated[tuple[Name, ...], Meta(min_length=1, description="a JSON list of at least one name")]
     listen_fd: Whole | None = None  # a bound socket that the supervisor owns; else host and port are bound here
     host: Text = "127.0.0.1"
-    port: Port = 8080
+    port: Annotated[int, Meta(ge=0, le=65535, description="a port number")] = 8080
     bootstrap_socket: Text | None = None
     ping_seconds: Seconds = 15.0
-    max_streams: Limit = 256
+    max_streams: Positive = 256
     # Thinking tokens per output_config.effort; a level that is absent has no budget.
-    effort: Budgets = field(default_factory=lambda: dict(DEFAULT_EFFORT))
-    unknown_model: Unknown = "serve"
+    effort: Annotated[Mapping[str, Positive], Meta(description="a JSON object of levels and token counts above 0")] = (
+        field(default_factory=lambda: dict(DEFAULT_EFFORT))
+    )
+    unknown_model: Annotated[UnknownModel, Meta(description="'serve' or 'refuse'")] = "serve"
     drain_seconds: Seconds = 600.0  # how long streams may go on after SIGTERM
 
 
@@ -59,20 +57,19 @@ def load(env: Mapping[str, str]) -> Config:
     values: dict[str, Any] = {}
     for one in fields(Config):
         variable = f"PASSERELLE_{one.name.upper()}"
-        if text := env.get(variable):
-            values[one.name] = _read(variable, text, types[one.name], as_json=one.name in _JSON)
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise ConfigError(f"{variable} is not set")
+        kind, text = types[one.name], env.get(variable)
+        if not text:
+            if one.default is MISSING and one.default_factory is MISSING:
+                raise ConfigError(f"{variable} is not set")
+            continue
+        try:
+            decoded = msgspec.json.decode(text) if one.name in _JSON else text
+            values[one.name] = msgspec.convert(decoded, kind, strict=one.name in _JSON)
+        except msgspec.DecodeError as cause:
+            words = [meta.description for part in (kind, *get_args(kind)) for meta in getattr(part, "__metadata__", ())]
+            raise ConfigError(f"{variable} must be {words[0]}, not {text!r}") from cause
     if values["client_token"] == values["operator_token"]:
         raise ConfigError("PASSERELLE_OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN")
     values["engine_url"] = values["engine_url"].rstrip("/")
     values["model_names"] = tuple(dict.fromkeys(values["model_names"]))
     return Config(**values)
-
-
-def _read(variable: str, text: str, kind: Any, *, as_json: bool) -> Any:
-    try:
-        return msgspec.json.decode(text, type=kind) if as_json else msgspec.convert(text, kind, strict=False)
-    except msgspec.DecodeError as cause:
-        words = [one.description for part in (kind, *get_args(kind)) for one in getattr(part, "__metadata__", ())]
-        raise ConfigError(f"{variable} must be {words[0]}, not {text!r}") from cause

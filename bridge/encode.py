@@ -36,12 +36,8 @@ PING = frame({"type": "ping"})
 def usage_json(usage: Usage) -> dict[str, int]:
     """Anthropic counts what was read from the cache apart from the rest of the prompt."""
     cached = min(usage.cached or 0, usage.prompt)
-    return {
-        "input_tokens": usage.prompt - cached,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": cached,
-        "output_tokens": usage.output,
-    }
+    read = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": cached}
+    return {"input_tokens": usage.prompt - cached, **read, "output_tokens": usage.output}
 
 
 def message_start(message_id: str, model: str, usage: Usage) -> Sent:

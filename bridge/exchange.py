@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -24,7 +24,6 @@ from bridge.upstream import Stream
 
 log = logging.getLogger("bridge")
 
-T = TypeVar("T")
 _STREAM_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
@@ -139,7 +138,7 @@ class Exchange(Response):
             log.warning("turn %s: %s", self.record.id, self.record.stop)
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, int]) -> int | None:
     """The result of `work`, or None when the client left first; `work` is cancelled then."""
     async with asyncio.TaskGroup() as group:
         doing, watching = group.create_task(work), group.create_task(_left(receive))

@@ -106,7 +106,6 @@ class Ledger:
         self._agents.setdefault((record.session, record.agent), _Agent()).live += 1
 
     def heard(self, record: Record, now: float) -> None:
-        """The engine sent something."""
         if record.first_token_at is not None and record.last_byte_at is not None:
             self.gaps.observe(now - record.last_byte_at)
         record.last_byte_at = now
@@ -136,7 +135,6 @@ class Ledger:
         return tuple(record.turn(now) for record in self._live.values())
 
     def agents(self, now: float) -> tuple[report.Agent, ...]:
-        """Those of the last hour, the live ones included."""
         self._forget(now)
         return tuple(_agent(*key, agent, now) for key, agent in self._agents.items())
 

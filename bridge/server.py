@@ -77,7 +77,7 @@ def listen(config: Config) -> socket.socket:
 def run(config: Config) -> None:
     """Serves until told to stop. Raises OSError when there is no socket to serve on."""
     with listen(config) as sock:
-        log.info("serving on %s", sock.getsockname())
+        log.info("listening on %s", sock.getsockname())
         server = Server(config)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(server.serve([sock]))

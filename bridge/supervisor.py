@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,19 +16,19 @@ ANSWER_S = 0.5
 MAX_LINE = 16 * 1024 * 1024  # bytes of one answer: 500 log lines fit many times
 
 
+@dataclass
 class Supervisor:
     """`path` is its socket's; None when this bridge runs without one."""
 
-    def __init__(self, path: str | None) -> None:
-        self._path = path
+    path: str | None
 
     async def ask(self, command: Mapping[str, Any], within_s: float = ANSWER_S) -> dict[str, Any]:
         """One command and its answer, which said ok. Raises SupervisorUnreachable for anything else."""
-        if self._path is None:
+        if self.path is None:
             raise SupervisorUnreachable("this bridge runs without a supervisor")
         try:
             async with asyncio.timeout(within_s):
-                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                reader, writer = await asyncio.open_unix_connection(self.path, limit=MAX_LINE)
                 with closing(writer):
                     writer.write(msgspec.json.encode(command) + b"\n")
                     line = await reader.readuntil(b"\n")

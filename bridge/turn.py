@@ -1,28 +1,25 @@
 """One request's life: engine bytes in, client bytes out, exactly one terminal event, and when to ping.
 
 Pure: whoever owns the connections calls opened(), then feed() for each chunk, then eof() or fail(), and tick() when
-`ping_due` has come. Whatever these return goes to the client in that order, under the status of `head`.
+`ping_due` has come. Whatever these return goes to the client in that order, under `head`, which is settled then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import assert_never
 
 from bridge.blocks import Blocks
-from bridge.decode import Decoder, Event, Finish, Kind, Part, Usage
+from bridge.decode import Decoder, Event, Finish, Part, Usage
 from bridge.encode import PING, Fold, Sent, frame, message_end, message_start
 from bridge.errors import BridgeError, EngineBroken
 from bridge.ledger import Record
-from bridge.report import TurnPhase
 from bridge.sse import Splitter
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 _FAILED_REASONS = ("abort", "error")  # vLLM's, of a request that it gave up
-_PHASES: dict[Kind, TurnPhase] = {"thinking": "thinking", "text": "text", "tool_use": "tool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +32,7 @@ class Head:
 
 
 class Relay:
-    """An OpenAI request passed through: the engine's status, type and bytes, unread. `head` is settled as soon as
-    anything was returned to be sent."""
+    """An OpenAI request passed through: the engine's status, type and bytes, unread."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -49,7 +45,6 @@ class Relay:
         return None
 
     def opened(self, status: int, content_type: str) -> None:
-        """The engine's head arrived."""
         self.record.phase = "pending"
         self.record.failed = status >= 400
         self.head = Head(status, content_type)
@@ -58,13 +53,11 @@ class Relay:
         return self._take(data, now) if data and not self.ended else []
 
     def eof(self, now: float) -> list[bytes]:
-        """The engine closed its side properly."""
         self.ended = True
         self.record.stop = f"status {self.head.status}"
         return []
 
     def fail(self, error: BridgeError, now: float) -> list[bytes]:
-        """The engine, its connection or the bridge itself failed."""
         if self.ended:
             return []
         self.ended = True
@@ -76,7 +69,6 @@ class Relay:
         return [envelope]
 
     def tick(self, now: float) -> list[bytes]:
-        """A ping, when it is due."""
         return []
 
     def _take(self, data: bytes, now: float) -> list[bytes]:
@@ -155,16 +147,13 @@ class Turn(Relay):
         return out
 
     def _event(self, event: Event, now: float) -> list[Sent]:
-        match event:
-            case Part():
-                self.record.decodes(_PHASES[event.kind], now)
-                return self._blocks.take(event)
-            case Usage():
-                self._count(event)
-            case Finish():
-                self._finish = event
-            case _:
-                assert_never(event)
+        if isinstance(event, Part):
+            self.record.decodes("tool" if event.kind == "tool_use" else event.kind, now)
+            return self._blocks.take(event)
+        if isinstance(event, Usage):
+            self._count(event)
+        else:
+            self._finish = event
         return []
 
     def _count(self, usage: Usage) -> None:

@@ -30,10 +30,13 @@ class _Model(msgspec.Struct):
     max_model_len: int | None = None
 
 
-class _Said(msgspec.Struct):
-    """What we read of the engine's small answers: /tokenize, /version and /v1/models."""
+class _Count(msgspec.Struct):
+    count: int
 
-    count: int | None = None
+
+class _Said(msgspec.Struct):
+    """What we read of /version and of /v1/models."""
+
     version: str | None = None
     data: list[_Model] = []
 
@@ -123,10 +126,11 @@ class Upstream:
 
     async def count(self, request: Mapping[str, Any]) -> int:
         """Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError."""
-        said = await self._said("/tokenize", TOKENIZE_S, request)
-        if said.count is None:
-            raise errors.EngineBroken("the engine's /tokenize answered without a count")
-        return said.count
+        body = await self._small("/tokenize", TOKENIZE_S, request)
+        try:
+            return msgspec.json.decode(body, type=_Count).count
+        except msgspec.DecodeError as cause:
+            raise errors.EngineBroken(f"the engine's /tokenize answered nonsense: {cause}") from cause
 
     async def metrics(self, within_s: float = METRICS_S) -> str:
         """The engine's whole /metrics, ending in a line's end. Raises BridgeError."""
@@ -137,8 +141,8 @@ class Upstream:
         """One look, of PROBE_S at most; what the engine does wrong is in the value, never raised."""
         began, text, problem = time.monotonic(), None, None
         async with asyncio.TaskGroup() as group:
-            version = group.create_task(self._optional("/version"))
-            models = group.create_task(self._optional("/v1/models"))
+            version = group.create_task(self._said("/version"))
+            models = group.create_task(self._said("/v1/models"))
             try:
                 text = await self.metrics(PROBE_S)
             except errors.BridgeError as error:
@@ -154,17 +158,12 @@ class Upstream:
             metrics=None if text is None else for_report(text),
         )
 
-    async def _optional(self, path: str) -> _Said:
+    async def _said(self, path: str) -> _Said:
+        """Nothing, when the engine does not answer that."""
         try:
-            return await self._said(path, PROBE_S)
-        except errors.BridgeError:
+            return msgspec.json.decode(await self._small(path, PROBE_S), type=_Said)
+        except (errors.BridgeError, msgspec.DecodeError):
             return _Said()
-
-    async def _said(self, path: str, within_s: float, request: Mapping[str, Any] | None = None) -> _Said:
-        try:
-            return msgspec.json.decode(await self._small(path, within_s, request), type=_Said)
-        except msgspec.DecodeError as cause:
-            raise errors.EngineBroken(f"the engine's {path} answered nonsense: {cause}") from cause
 
     async def _small(self, path: str, within_s: float, request: Mapping[str, Any] | None = None) -> bytes:
         """A 200's body. Raises BridgeError."""
