@@ -1,7 +1,5 @@
 """`python -P -m bridge`: environment in, a serving bridge out. Exit codes: 0 stopped, 1 no socket, 64 environment."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """The only file with routes: an HTTP request -> an admitted exchange or an answer, an error -> its envelope."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -3,8 +3,6 @@
 Plain ASGI: a BaseHTTPMiddleware would hide from the routes that their client has left.
 """
 
-from __future__ import annotations
-
 import hmac
 import uuid
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Fragments of parallel calls may interleave; what belongs to a later block is hel
 A call ends when the outermost bracket of its arguments closes, or else with the stream.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Each field is read from PASSERELLE_ and its name in capitals; its type says, also in words, what it may be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, get_args, get_type_hints

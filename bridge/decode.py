@@ -1,7 +1,5 @@
 """One record of an engine's chat completion (a chunk of its stream, or the whole answer) -> events, in our words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 

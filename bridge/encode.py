@@ -3,8 +3,6 @@
 Their order: https://docs.anthropic.com/en/api/messages-streaming
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from typing import Any, TypeAlias

@@ -4,8 +4,6 @@ Each class has Anthropic's type and status (https://docs.anthropic.com/en/api/er
 `retry-after` header: Claude Code then waits exactly this long, ten times at most.
 """
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Three tasks of one group: one opens the engine's stream and pumps it, one waits 
 when the Turn says so. Whoever ends first ends the others. The ledger is closed in one place, at the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Coroutine
@@ -35,7 +33,7 @@ class Exchange(Response):
     answer: Relay
     upstream: AbstractAsyncContextManager[Stream]
     ledger: Ledger
-    live: set[Exchange]
+    live: set["Exchange"]
     background: None = None
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _started: bool = False

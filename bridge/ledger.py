@@ -4,8 +4,6 @@ A request is admitted once and closed once; between the two its connections are 
 difference between the two ends is a fact that can be read, never arithmetic that can drift.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Any

@@ -4,8 +4,6 @@ Append-only histories must stay so: nothing here depends on what follows a messa
 else the engine's prefix cache would miss from that message on.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import msgspec

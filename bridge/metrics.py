@@ -1,7 +1,5 @@
 """Prometheus text: which of the engine's families travel in a report, and our own families. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

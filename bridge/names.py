@@ -1,7 +1,5 @@
 """The names that models are asked for by: what is served, what is refused, and /v1/models in both dialects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 Times are ages in seconds at the moment `at`, so that a reader needs no clock in common with the pod.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

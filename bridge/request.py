@@ -3,8 +3,6 @@
 Fields that we do not know are dropped, never refused: Claude Code sends new ones before servers know them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any

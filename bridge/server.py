@@ -1,7 +1,5 @@
 """The server on its socket, and what signals do to it: the first SIGTERM drains, the second ends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

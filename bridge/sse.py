@@ -1,7 +1,5 @@
 """Bytes of an event stream -> the data of each record, however the bytes were cut on the way."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

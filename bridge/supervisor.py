@@ -1,7 +1,5 @@
 """The only file that speaks to the pod's supervisor: one JSON line there, one back, over its unix socket."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing

@@ -4,8 +4,6 @@ Pure: whoever owns the connections calls opened(), then feed() for each chunk, t
 `ping_due` has come. Whatever these return goes to the client in that order, under `head`, which is settled then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The only file that speaks HTTP: streams of the engine, one connection per request, and looks at how it is."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
