@@ -18,6 +18,7 @@ from control.observe.state import HISTORY_S, LOG_LINES, State, TurnMark
 from control.observe.updates import PodLost, PodSeen, ReportLost, ReportSeen, Update
 
 TURN_WINDOW_S = 5.0
+STATUS_BELIEVED_S = 5.0
 
 
 def reduce(state: State, update: Update, now: float, wall: float) -> State:
@@ -48,6 +49,10 @@ def _lost(state: State, update: ReportLost, now: float, wall: float) -> State:
 
 def _seen(state: State, update: ReportSeen, now: float, wall: float) -> State:
     before = state.seen
+    if update.status is None and before is not None and _fresh_status(state, now):
+        update = replace(update, status=before.status)
+    elif update.status is not None:
+        state = replace(state, status_ok_at=now)
     mark = "bridge restart" if before is not None and before.report.pid != update.report.pid else ""
     state = replace(
         _with_log(state, update.status),
@@ -63,6 +68,11 @@ def _seen(state: State, update: ReportSeen, now: float, wall: float) -> State:
         gap = Point(wall, None, None, None, None, None, mark)
         return replace(state, scrape_error=error, history=_trim(state.history, gap))
     return _with_metrics(state, update.metrics, now, wall, mark)
+
+
+def _fresh_status(state: State, now: float) -> bool:
+    """One answer of the supervisor that comes too late must not blank what it said a second ago."""
+    return state.status_ok_at is not None and now - state.status_ok_at <= STATUS_BELIEVED_S
 
 
 def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float, mark: str) -> State:

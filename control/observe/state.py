@@ -32,6 +32,8 @@ class State:
     seen: ReportSeen | None = None
     """The last report that arrived, however long ago (`report_ok_at`)."""
     report_ok_at: float | None = None
+    status_ok_at: float | None = None
+    """When the supervisor's status last came with a report."""
     lost: ReportLost | None = None
     """Why there is no report now; None while reports arrive."""
     lost_since: float | None = None

@@ -61,6 +61,7 @@ class RealPod:
 
     def __init__(self, home: Path, pod_id: str, url: str, client_token: str) -> None:
         self.home, self.pod_id, self.url, self.client_token = home, pod_id, url, client_token
+        self.engine_port: str | None = None
 
     def passerelle(self, *argv: str) -> subprocess.CompletedProcess[str]:
         return passerelle(self.home, *argv)
@@ -77,9 +78,10 @@ class RealPod:
 
     def engine_metrics(self) -> EngineMetrics:
         """The engine's own /metrics, asked directly on its own port."""
-        argv = asyncio.run(self.supervisor()).engine.command
-        port = argv[argv.index("--port") + 1]
-        return scrape.parse(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text)
+        if self.engine_port is None:
+            argv = asyncio.run(self.supervisor()).engine.command
+            self.engine_port = argv[argv.index("--port") + 1]
+        return scrape.parse(httpx.get(f"http://127.0.0.1:{self.engine_port}/metrics", trust_env=False).text)
 
 
 def passerelle(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:

@@ -88,6 +88,15 @@ def test_a_report_without_metrics_says_why_and_keeps_the_old_scrape() -> None:
     assert state.report_ok_at == 1
 
 
+def test_a_status_that_came_late_is_not_blanked_at_once_and_not_believed_for_ever() -> None:
+    first = fold((0, seen(metrics(), status())), (1, seen(metrics(), None)))
+    assert first.seen is not None
+    assert first.seen.status == status()
+    later = fold((4, seen(metrics(), None)), (6, seen(metrics(), None)), state=first)
+    assert later.seen is not None
+    assert later.seen.status is None
+
+
 def test_log_lines_come_once_each_and_a_new_supervisor_starts_anew() -> None:
     state = fold(
         (0, seen(None, status(log=(line(0), line(1))))),
