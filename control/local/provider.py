@@ -56,6 +56,11 @@ class LocalProvider:
 
     async def create(self, options: Options) -> Pod:
         """A new pod, up and answering. On any failure nothing of it is left."""
+        if sys.platform != "linux":
+            raise Refused(
+                f"an embedded pod needs Linux, and this is {sys.platform}",
+                "run it in WSL, a container or a virtual machine; the screen and every other verb work here",
+            )
         text = _config_text(options)
         vllm = _engine_program(options)
         port = options.port or processes.free_port()

@@ -134,6 +134,16 @@ async def test_what_is_not_there_is_said(provider: LocalProvider, options: Optio
     assert await provider.list() == ()
 
 
+async def test_an_embedded_pod_elsewhere_than_on_linux_is_refused_in_words(
+    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(Refused, match="needs Linux, and this is win32"):
+        await provider.create(Options())
+    monkeypatch.undo()
+    assert await provider.list() == ()
+
+
 async def test_a_real_engine_needs_a_config(provider: LocalProvider) -> None:
     with pytest.raises(Refused, match="needs to know its model"):
         await provider.create(Options(engine="vllm", vllm="/bin/true"))
