@@ -1,9 +1,6 @@
 """The command line: `run` is PID 1 of the pod, `ctl` speaks to a running one when the bridge cannot."""
 
-from __future__ import annotations
-
 import argparse
-import importlib.metadata
 import json
 import os
 import sys
@@ -13,6 +10,7 @@ from typing import Any, NoReturn
 
 from bootstrap import ctlsocket
 from bootstrap.errors import Problem, Usage
+from bootstrap.report import VERSION
 from bootstrap.runner import Settings, run
 
 _NOTES = """run reads PASSERELLE_CLIENT_TOKEN and PASSERELLE_OPERATOR_TOKEN from the environment.
@@ -26,13 +24,6 @@ class _Parser(argparse.ArgumentParser):
         self.exit(Usage.exit_code, f"{self.prog}: {message}\n")
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("passerelle")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def _parser() -> argparse.ArgumentParser:
     where = _Parser(add_help=False)
     where.add_argument("--state", type=Path, default=Path("/var/lib/passerelle"), metavar="DIR", help="logs and socket")
@@ -43,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_NOTES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=VERSION)
     verbs = parser.add_subparsers(dest="verb", required=True)
     runs = verbs.add_parser("run", parents=[where], help="start engine and bridge and keep them running")
     runs.add_argument("--config", type=Path, required=True, metavar="FILE", help="pod.toml")
@@ -63,7 +54,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _tail(path: Path) -> NoReturn:
-    """Follow the log until interrupted."""
     after: dict[str, Any] = {}
     while True:
         status = ctlsocket.ask(path, {"cmd": "status", **after})["status"]
@@ -86,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         match given:
             case {"verb": "run", **asked}:
-                return run(Settings(version=_version(), environ=dict(os.environ), **asked))
+                return run(Settings(environ=dict(os.environ), **asked))
             case {"cmd": "tail", "socket": path}:
                 _tail(path)
             case {"verb": _, "state": _, "socket": path, **request}:

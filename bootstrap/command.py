@@ -3,8 +3,6 @@
 What the spec leaves out is left out of the engine's flags too: no default of ours is forced on vLLM.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 
@@ -47,18 +45,13 @@ def engine_argv(spec: PodSpec, vllm: tuple[str, ...], port: int) -> tuple[str, .
 
 
 def engine_env(spec: PodSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What bootstrap inherited, without our own variables and the provider's key, then [serve] env.
-
-    HF_HUB_OFFLINE is dropped too: an image that sets it could never download a model. [serve] env may set it.
-    """
+    """What bootstrap inherited, without our own variables and the provider's key, then [serve] env."""
+    # HF_HUB_OFFLINE is dropped: an image that sets it could never download a model. [serve] env may set it.
     return {**_kept(inherited, "HF_HUB_OFFLINE", *_PROVIDER_SECRETS), **dict(spec.serve.env)}
 
 
 def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url: str, control: str) -> dict[str, str]:
-    """The bridge faces the internet: it gets its two tokens, and no other secret that bootstrap holds.
-
-    `fd` is its listening socket, `control` the path of bootstrap's own.
-    """
+    """The bridge faces the internet: its two tokens, no other secret. `control` is the path of bootstrap's socket."""
     return {
         **_kept(inherited, *_HUB_SECRETS, *_PROVIDER_SECRETS),
         **{name: inherited[name] for name in TOKENS},

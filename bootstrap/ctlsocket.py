@@ -1,7 +1,5 @@
 """Bootstrap's unix socket, both ends: JSON lines, one request line -> one response line. An edge."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """What stops bootstrap or its ctl: one line for the operator, and the exit code that goes with it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

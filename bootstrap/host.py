@@ -1,7 +1,5 @@
 """What nvidia-smi says -> Host. Pure; NVIDIA-SMI 580 was recorded in tests/data/bootstrap."""
 
-from __future__ import annotations
-
 import re
 
 from bootstrap.report import Gpu, Host

@@ -4,8 +4,6 @@ vLLM writes `(EngineCore pid=1) INFO 11-29 12:54:32 [core.py:114] text`, uvicorn
 the bridge begins its lines with the level's word, in small letters.
 """
 
-from __future__ import annotations
-
 import re
 
 from bootstrap.report import Level
@@ -31,14 +29,11 @@ _SOUNDS_WRONG = re.compile(
 
 
 def clean(raw: str) -> str:
-    """Without escape sequences and control characters, which could drive the reader's terminal, and not too long.
-
-    A line that is cut loses its last word: half a secret would pass the redactor.
-    """
+    """Without escape sequences and control characters, which could drive the reader's terminal, and not too long."""
     text = "".join(char if char.isprintable() else " " for char in _ESCAPE.sub("", raw[: RAW_LIMIT + 1])).rstrip()
     if len(raw) <= RAW_LIMIT:
         return text
-    kept = text.rpartition(" ")[0]
+    kept = text.rpartition(" ")[0]  # the last word was cut: half a secret would pass the redactor
     return f"{kept} …" if kept else WITHHELD_LONG
 
 

@@ -1,7 +1,5 @@
 """What the pod logs: a file per source and a ring of the last lines, both redacted. An edge: it alone writes them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import logging
@@ -36,7 +34,6 @@ class Journal:
         self._seq = 0
 
     def say(self, level: Level, text: str) -> None:
-        """A line of the supervisor's own."""
         self.take("bootstrap", f"{level.upper()} {text}")
 
     def take(self, source: Source, raw: str) -> None:
@@ -62,10 +59,8 @@ class Journal:
         return feed
 
     def since(self, after: int | None, limit: int = 500) -> tuple[tuple[LogLine, ...], int]:
-        """Lines with seq > `after`, oldest first, and the `after` of the next call; None asks for the newest ones.
-
-        An `after` that was never reached comes from an earlier supervisor, and is taken as 0.
-        """
+        """Lines with seq > `after`, oldest first, and the `after` of the next call; None asks for the newest ones."""
+        # An `after` that was never reached comes from an earlier supervisor, and is taken as 0.
         start = self._seq - limit if after is None else after if 0 <= after <= self._seq else 0
         lines = tuple(islice((line for line in self._ring if line.seq > start), limit))
         return lines, lines[-1].seq if lines else self._seq

@@ -4,8 +4,6 @@ Rules. At most one live process that is not draining. After StopRequested nothin
 stopped only when its last process, draining ones included, is gone. Times are seconds, `now` is monotonic.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -47,8 +45,7 @@ class StopRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
+class Tick: ...
 
 
 Event = RestartRequested | Spawned | Probed | Exited | StopRequested | Tick
@@ -64,8 +61,6 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How patient the supervisor is with one service."""
-
     start_limit_s: float  # from spawn to the first answer
     drain_limit_s: float | None = None  # set where processes can share a socket: a restart lets the old one drain
     failed_probes: int | None = None  # so many in a row and it is killed; None: never, a loaded engine answers late
@@ -135,7 +130,6 @@ def _told(service: Service, event: Event, now: float) -> Outcome:
 
 
 def _due(service: Service, now: float) -> Outcome:
-    """What is brought about by time, or by the last process being gone."""
     late = [pid for pid, at in service.draining.items() if now >= at]
     service = replace(service, draining={**service.draining, **dict.fromkeys(late, math.inf)})
     kills = tuple(Action("kill", pid) for pid in late)
@@ -153,7 +147,6 @@ def _due(service: Service, now: float) -> Outcome:
 
 
 def _waiting(service: Service, now: float, **changes: Any) -> Service:
-    """To be started at once."""
     return replace(service, phase="backoff", since=now, deadline=now, pid=None, **changes)
 
 

@@ -1,9 +1,4 @@
-"""The pod's processes: spawned, signalled, reaped, kept as their machines say. An edge, the only one that forks. Linux.
-
-One reaper, waitpid(-1), serves the children that we started and the orphans that we, as PID 1 or subreaper, inherit.
-"""
-
-from __future__ import annotations
+"""The pod's processes: spawned, signalled, reaped, kept as their machines say. An edge, and the only one that forks."""
 
 import asyncio
 import contextlib
@@ -27,7 +22,7 @@ from bootstrap.machine import Policy
 
 PROBE_LIMIT_S = 3.0
 _LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of prctl, which Linux alone has
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 
@@ -70,8 +65,6 @@ def _die_with(parent: int) -> None:
 
 
 class Children:
-    """The children that we started and have not reaped."""
-
     def __init__(self) -> None:
         """In a running loop. Orphans of our children become our children, also when we are not PID 1."""
         self._on_exit: dict[int, OnExit] = {}
@@ -109,7 +102,7 @@ class Children:
         on_output(data)
 
     def reap(self) -> None:
-        """On SIGCHLD: collect all that have ended, orphans included."""
+        """On SIGCHLD: collect all that ended: our children, and the orphans that we, as PID 1 or subreaper, inherit."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if on_exit := self._on_exit.pop(ended[0], None):
@@ -154,8 +147,6 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a service is started and asked for its health."""
-
     name: Literal["engine", "bridge"]
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -189,7 +180,6 @@ class Keeper:
             self.stopped.set()
 
     def view(self) -> report.Service:
-        """The service as it is told to others."""
         service, now = self.service, self._clock()
         return report.Service(
             state=service.phase,

@@ -1,7 +1,5 @@
 """What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote

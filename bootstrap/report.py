@@ -1,10 +1,9 @@
 """What the supervisor says of itself: the JSON of `status`, typed. Frozen values, nothing else."""
 
-from __future__ import annotations
-
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 
 ServiceState = Literal["stopped", "starting", "serving", "backoff", "fatal", "stopping"]
 """starting: its process runs but has not answered yet. serving: it answers. backoff: it died and will be started
@@ -50,8 +49,6 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One supervised process."""
-
     state: ServiceState
     pid: int | None
     since_s: float  # seconds in this state
@@ -65,8 +62,6 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The whole answer to `status`."""
-
     version: str
     pid: int
     uptime_s: float
@@ -78,8 +73,3 @@ class Status:
     host: Host
     log: tuple[LogLine, ...]  # lines with seq > the `log_after` that was asked for, oldest first, at most 500
     log_next: int  # the `log_after` to ask for next time
-
-
-def to_json(status: Status) -> dict[str, Any]:
-    """The object that goes on the wire; its keys are the field names."""
-    return dataclasses.asdict(status)

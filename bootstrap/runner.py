@@ -4,8 +4,6 @@ Every process of the pod is gone within STOP_LIMIT_S of a stop: the bridge first
 engine, then by SIGKILL whatever descends from us and still lives.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -15,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +34,6 @@ _SWEEP_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that `run` was asked for."""
-
-    version: str
     config: Path
     state: Path
     socket: Path
@@ -113,20 +108,18 @@ def free_port() -> int:
 
 
 class Pod:
-    """The two services, and the answers to what is asked of them."""
-
     def __init__(
         self, settings: Settings, wanted: spec.PodSpec, listener: socket.socket, journal: Journal, children: Children
     ) -> None:
         self.stop, self._started, self._host = asyncio.Event(), time.monotonic(), report.Host()
-        self._version, self._spec, self._journal, self._children = settings.version, wanted, journal, children
+        self._spec, self._journal, self._children = wanted, journal, children
         engine, bridge = launches(settings, wanted, listener)
         self.engine = Keeper(engine, ENGINE, children, journal)
         self.bridge = Keeper(bridge, BRIDGE, children, journal)
 
     def start(self) -> None:
         say, serial, model = self._journal.say, self._spec.serial, self._spec.serve.model
-        hello = f"bootstrap {self._version}, pid {os.getpid()}: serial {serial}, model {model}"
+        hello = f"bootstrap {report.VERSION}, pid {os.getpid()}: serial {serial}, model {model}"
         say("info", f"{hello}, bridge on {self.bridge.launch.health}")
         say("info", "engine command: " + " ".join(self.engine.shown))
         for setting in spec.not_in_force(self._spec):
@@ -172,7 +165,7 @@ class Pod:
                 after = request.get("log_after")
                 if after is not None and type(after) is not int:
                     raise Problem("log_after must be a whole number")
-                return {"status": report.to_json(self.status(after))}
+                return {"status": asdict(self.status(after))}
             case {"cmd": "restart", "service": "engine" | "bridge" as name}:
                 if self.stop.is_set():
                     raise Problem("the pod is stopping")
@@ -186,7 +179,7 @@ class Pod:
     def status(self, log_after: int | None) -> report.Status:
         log, log_next = self._journal.since(log_after)
         return report.Status(
-            version=self._version,
+            version=report.VERSION,
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
             serial=self._spec.serial,
@@ -201,7 +194,6 @@ class Pod:
 
 
 def launches(settings: Settings, wanted: spec.PodSpec, listener: socket.socket) -> tuple[Launch, Launch]:
-    """Of the engine and of the bridge."""
     port, control, fd = settings.engine_port or free_port(), str(settings.socket.absolute()), listener.fileno()
     url, environ = f"http://127.0.0.1:{port}", settings.environ
     address, bridge_port = listener.getsockname()[:2]

@@ -4,8 +4,6 @@ The tuples are the schema: each key is annotated with its check, and required wh
 the matter to vLLM. docs/config.md describes every key.
 """
 
-from __future__ import annotations
-
 import difflib
 import operator
 import re
@@ -18,8 +16,6 @@ from bootstrap.toml_reader import SpecError as SpecError
 
 
 class Serve(NamedTuple):
-    """[serve]: which model is served, and the engine's limits."""
-
     model: Annotated[str, toml.TEXT]
     context: Annotated[int | None, toml.whole(1)] = None
     concurrency: Annotated[int | None, toml.whole(1)] = None
@@ -95,8 +91,6 @@ class Code(NamedTuple):
 
 
 class PodSpec(NamedTuple):
-    """One whole pod.toml, checked."""
-
     serve: Serve
     models: Mapping[str, Model]
     serial: Annotated[int, toml.whole(0)] = 0
@@ -110,7 +104,6 @@ class PodSpec(NamedTuple):
 
     @property
     def served(self) -> Model:
-        """The model that [serve] names."""
         return self.models[self.serve.model]
 
 
@@ -138,7 +131,6 @@ def parse(text: str) -> PodSpec:
 
 
 def _check_across(spec: PodSpec, reader: toml.Reader) -> None:
-    """What no single key can tell."""
     serve, known = spec.serve, ", ".join(spec.models) or "none"
     wanted = [("serve", "model", serve.model), *(("preload", "models", key) for key in spec.preload.models)]
     for section, name, key in wanted:

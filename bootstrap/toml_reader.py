@@ -1,7 +1,5 @@
 """Reads checked values out of a TOML document, and turns whatever is wrong into a SpecError with its line. Pure."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib
@@ -77,6 +75,10 @@ def _is_pairs(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and all(isinstance(item, Scalar) for item in value.values())
 
 
+def _is_mirror(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"(hf|dir)://\S+", value))
+
+
 TEXT = Check(_is_text, "must be a non-empty text on one line")
 FLAG = Check(lambda value: isinstance(value, bool), "must be true or false")
 TEXTS = Check(_is_texts, "must be a list of texts")
@@ -84,10 +86,7 @@ NAMES = Check(_is_names, "must be a list of one or more different names, without
 ARGS = Check(_is_args, f"must be a list of texts without {', '.join(OWNED_FLAGS)}, which bootstrap sets itself")
 ENV = Check(_is_env, "must be a table of texts, named like environment variables and not PASSERELLE_… like ours")
 PAIRS = Check(_is_pairs, "must be a table of texts, numbers, true or false")
-MIRROR = Check(
-    lambda value: isinstance(value, str) and bool(re.fullmatch(r"(hf|dir)://\S+", value)),
-    'must be "hf://…" or "dir://…"',
-)
+MIRROR = Check(_is_mirror, 'must be "hf://…" or "dir://…"')
 
 
 class Reader:
@@ -141,11 +140,9 @@ def _within(path: tuple[str, ...]) -> str:
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int | None:
-    """The line (from 1) where `path` is written; else that of the nearest table around it; else None.
-
-    tomllib does not tell. But a key is there as soon as the lines up to the end of its statement are read, and that
-    statement begins after the last line up to which the text was TOML before. For messages: the time is quadratic.
-    """
+    """The line (from 1) where `path` is written; else that of the nearest table around it; else None."""
+    # tomllib does not tell. But a key is there as soon as the lines up to the end of its statement are read, and that
+    # statement begins after the last line up to which the text was TOML before. For messages: the time is quadratic.
     lines = text.replace("\r\n", "\n").split("\n")
     begin, found, deepest = 1, None, 0
     for end in range(1, len(lines) + 1):
@@ -160,6 +157,5 @@ def line_of(text: str, path: tuple[str, ...]) -> int | None:
 
 
 def _depth(table: Any, path: tuple[str, ...]) -> int:
-    """How many keys of `path` the table has, one below the other."""
     known = bool(path) and isinstance(table, dict) and path[0] in table
     return 1 + _depth(table[path[0]], path[1:]) if known else 0

@@ -2,8 +2,8 @@
 
 A request flows request -> upstream -> sse -> decode -> blocks -> encode, held together by one Turn:
 feed(bytes, now) -> list[bytes], eof(now), fail(error, now). All of that is pure. exchange.py moves the bytes of one
-request and frees both ends; upstream.py alone speaks to the engine and supervisor.py to the supervisor, app.py alone
-has routes, auth.py stands before them, server.py owns the socket and the signals.
-ledger.py knows every live turn; report.py types what /pod/report says; metrics.py is Prometheus text.
+request and frees both ends; upstream.py alone opens connections, to the engine and to the supervisor's socket; app.py
+alone has routes, and the gate before them; server.py owns the socket and the signals. ledger.py knows every live turn;
+report.py types what /pod/report says; metrics.py is Prometheus text.
 Imports nothing of ours and nothing that the vLLM image lacks.
 """

@@ -1,11 +1,13 @@
-"""The only file with routes: an HTTP request -> an admitted exchange or an answer, an error -> its envelope."""
+"""The only file with routes, and the gate before them: request -> exchange or answer, error -> its envelope."""
 
 import asyncio
+import hmac
 import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,17 +15,16 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge import errors, metrics, request
-from bridge.auth import Gate, refused
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, unless_gone
 from bridge.ledger import Ledger, Record
 from bridge.names import Names
 from bridge.report import PodReport
-from bridge.supervisor import Supervisor
 from bridge.turn import JSON, Relay, Turn
-from bridge.upstream import Upstream
+from bridge.upstream import Supervisor, Upstream
 
 MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
 RESTART_S = 5.0
@@ -62,7 +63,6 @@ class Service:
         return app
 
     def abort(self) -> None:
-        """End every open stream now, each with one terminal event."""
         for exchange in tuple(self._exchanges):
             exchange.abort(errors.Draining("the bridge was stopped before this answer was complete"))
 
@@ -141,18 +141,64 @@ class Service:
         request_id = http.state.request_id
         match error:
             case errors.BridgeError():
-                self._ledger.rejected[error.type] += not isinstance(error, errors.AtCapacity)
-                return refused(error, request_id)
+                return _refused(error, request_id)
             case HTTPException(status_code=404):
-                return refused(errors.NotFound(f"there is nothing at {http.url.path}"), request_id)
+                return _refused(errors.NotFound(f"there is nothing at {http.url.path}"), request_id)
             case HTTPException():
-                return refused(errors.MethodNotAllowed(f"{http.method} is not for {http.url.path}"), request_id)
+                return _refused(errors.MethodNotAllowed(f"{http.method} is not for {http.url.path}"), request_id)
             case ClientDisconnect():
-                return refused(errors.InvalidRequest("the client left before its request was whole"), request_id)
+                return _refused(errors.InvalidRequest("the client left before its request was whole"), request_id)
         # A bug, which the server logs. Its answer does not pass the gate, so it names the request itself.
-        answer = refused(errors.Internal("the bridge failed; its log says how"), request_id)
+        answer = _refused(errors.Internal("the bridge failed; its log says how"), request_id)
         answer.headers["request-id"] = request_id
         return answer
+
+
+# Plain ASGI: a BaseHTTPMiddleware would hide from the routes that their client has left.
+@dataclass
+class Gate:
+    """The client's token may chat, the operator's may do everything; every answer gets the id of its request. While
+    draining, no client is told to come back on the same connection."""
+
+    app: ASGIApp
+    config: Config
+    ledger: Ledger
+    draining: Callable[[], bool]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        request_id = f"req_{uuid.uuid4().hex[:24]}"
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def identified(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                closing = [(b"connection", b"close")] if self.draining() else []
+                message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *closing]
+            await send(message)
+
+        answer = self.app
+        if (refusal := self._refusal(scope["path"], dict(scope["headers"]))) is not None:
+            self.ledger.counts["unauthorized"] += 1
+            answer = _refused(refusal, request_id)
+        await answer(scope, receive, identified)
+
+    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
+        """Both tokens are always compared, each in constant time."""
+        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+        token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+        operator = hmac.compare_digest(token, self.config.operator_token.encode())
+        client = hmac.compare_digest(token, self.config.client_token.encode())
+        if path == "/healthz" or operator or (client and not path.startswith("/pod/")):
+            return None
+        if client:
+            return errors.Forbidden("this route takes the operator's token")
+        return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
+
+
+def _refused(error: errors.BridgeError, request_id: str) -> Response:
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    return Response(error.envelope(request_id), error.status, headers, JSON)
 
 
 async def _body(http: Request) -> dict[str, Any]:

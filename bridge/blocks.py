@@ -15,8 +15,7 @@ _MARK = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 
 @dataclass(slots=True)
 class _Arguments:
-    """Follows a call's JSON just enough to see where its outermost bracket closes. What comes after is not part of
-    it: vLLM 0.32 streams one `}` too many under tool_choice "required" (tests/data/sse/tools_three.sse)."""
+    """Follows a call's JSON just enough to see where its outermost bracket closes."""
 
     closed: bool = False
     depth: int = 0
@@ -24,7 +23,6 @@ class _Arguments:
     escaping: bool = False
 
     def take(self, text: str) -> str:
-        """The part of `text` that belongs to the arguments."""
         if self.closed or not text:
             return ""
         start, self.escaping = int(self.escaping), False
@@ -37,6 +35,8 @@ class _Arguments:
             elif not self.quoted:
                 self.depth += 1 if mark in "{[" else -1
                 if self.depth <= 0:
+                    # The rest is dropped: vLLM 0.32 streams one `}` too many under tool_choice "required"
+                    # (tests/data/sse/tools_three.sse).
                     self.closed = True
                     return text[: found.end()]
         return text
@@ -44,8 +44,7 @@ class _Arguments:
 
 @dataclass(slots=True)
 class _Block:
-    """The one that comes now. It has an index once it is opened: a call with its name, text with its first visible
-    character, since engines put blank lines between reasoning and calls that would be in the history for ever."""
+    """The one that comes now. It has an index once it is opened."""
 
     kind: Kind
     call: int | None
@@ -97,6 +96,7 @@ class Blocks:
     def _send(self, block: _Block) -> list[Sent]:
         out: list[Sent] = []
         if block.index is None:
+            # Engines put blank lines between reasoning and calls, which would be in the history for ever.
             if not (block.name if block.kind == "tool_use" else block.unsent.strip()):
                 return []
             block.index = self._opened
@@ -110,7 +110,6 @@ class Blocks:
         return out
 
     def _close(self, block: _Block) -> list[Sent]:
-        """What was held meanwhile comes next, in its order."""
         held, self._held, self._block = self._held, [], None
         if block.call is not None:
             self._ended.add(block.call)

@@ -1,7 +1,4 @@
-"""Anthropic's events: how each is made, framed for a stream, and folded into one message.
-
-Their order: https://docs.anthropic.com/en/api/messages-streaming
-"""
+"""Anthropic's events: made, framed, folded into one message (https://docs.anthropic.com/en/api/messages-streaming)."""
 
 import base64
 import hashlib

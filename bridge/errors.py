@@ -30,8 +30,7 @@ class BridgeError(Exception):
         return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
 
-class InvalidRequest(BridgeError, type="invalid_request_error", status=400):
-    """The body is not what the Messages API takes, or the engine refused a value of it."""
+class InvalidRequest(BridgeError, type="invalid_request_error", status=400): ...
 
 
 class PromptTooLong(BridgeError, type="invalid_request_error", status=400):
@@ -81,8 +80,7 @@ class Draining(BridgeError, type="overloaded_error", status=529, retry_after=1):
     """This bridge process ends now; another one answers the retry."""
 
 
-class Internal(BridgeError):
-    """A bug of ours: the log has it."""
+class Internal(BridgeError): ...
 
 
 class SupervisorUnreachable(BridgeError, status=503, retry_after=2): ...

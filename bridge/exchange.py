@@ -47,7 +47,6 @@ class Exchange(Response):
         self.live.add(self)
 
     def abort(self, error: BridgeError) -> None:
-        """End now, with this error as the terminal event."""
         if not self._finished:
             self._failure = error
             self._cancel()

@@ -79,8 +79,8 @@ class _Agent:
 
 
 class Ledger:
-    """`counts` is by field of report.Totals, without what live requests have gathered; `failed` and `rejected` (never
-    admitted, since they made no sense) are by error type; `cancelled` are upstreams closed as their client had left."""
+    """`counts` is by field of report.Totals, without what live requests have gathered; `failed` is by error type;
+    `cancelled` are upstreams closed as their client had left."""
 
     def __init__(self, max_streams: int) -> None:
         self._max_streams = max_streams
@@ -88,7 +88,6 @@ class Ledger:
         self._agents: dict[tuple[str, str], _Agent] = {}
         self.counts = Counter({one.name: 0 for one in fields(report.Totals)})
         self.failed: Counter[str] = Counter()
-        self.rejected: Counter[str] = Counter()
         self.cancelled = 0
         names = "passerelle_time_to_first_token_seconds", "passerelle_inter_token_gap_seconds"
         self.ttft = Histogram(names[0], "From arrival to the first token.", buckets=TTFT_BOUNDS, registry=None)

@@ -50,12 +50,12 @@ class History:
         return self.messages[-1]
 
     def _system(self, text: str) -> None:
-        """At the head it is the system prompt. Further down most templates refuse one, so it joins the user's turn,
-        in the words that Claude Code itself uses where a server refuses the role."""
         if text and all(message["role"] == "system" for message in self.messages):
             head = self._last("system", "")
             head["content"] = "\n\n".join(filter(None, [head["content"], text]))
         elif text:
+            # Further down most templates refuse one, so it joins the user's turn, in the words that Claude Code itself
+            # uses where a server refuses the role.
             reminder = _part(f"<system-reminder>\n{text}\n</system-reminder>")
             self._last("user", [])["content"].append(reminder)
 

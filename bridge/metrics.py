@@ -48,7 +48,6 @@ class Ours(Collector):
         yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self.connections))
         yield _by("phase", GaugeMetricFamily, "turns_live", "Live requests.", phases)
         yield _by("kind", CounterMetricFamily, "turn_errors", "Requests that failed, by error type.", ledger.failed)
-        yield _by("kind", CounterMetricFamily, "rejected", "Requests that made no sense.", ledger.rejected)
         counts = {**asdict(ledger.totals()), "upstreams_cancelled": ledger.cancelled}
         if self.restarts is not None:
             counts["bridge_restarts"] = self.restarts

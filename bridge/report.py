@@ -13,8 +13,6 @@ bridge cannot tell which). thinking, text, tool: the block that is being decoded
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request that is being answered now."""
-
     id: str
     session: str
     agent: str
@@ -76,8 +74,6 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class EngineProbe:
-    """One look at the engine, taken for this report."""
-
     reachable: bool
     error: str | None  # why not, in one line
     elapsed_s: float
@@ -90,8 +86,6 @@ class EngineProbe:
 
 @dataclass(frozen=True, slots=True)
 class PodReport:
-    """The whole answer of /pod/report."""
-
     version: str
     at: float  # Unix time in seconds, by the pod's clock
     pid: int

@@ -68,12 +68,10 @@ def identity(headers: Mapping[str, str], engine: Mapping[str, Any]) -> tuple[str
 
 
 def _object(parent: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A field that is an object, or an empty one."""
     return value if isinstance(value := parent.get(name), dict) else {}
 
 
 def _prompt(request: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """What the engine's chat template renders."""
     history = History(request.get("system"), request.get("messages"))
     out: dict[str, Any] = {"model": model, "messages": history.messages}
     if tools := _tools(request.get("tools") or [], history.loaded):

@@ -27,11 +27,9 @@ class Server(uvicorn.Server):
         self._drain_s = config.drain_seconds
         self._service = Service(config, lambda: len(self.server_state.connections))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
-        app = self._service.app()
-        super().__init__(uvicorn.Config(app, lifespan="on", timeout_keep_alive=KEEP_ALIVE_S, **quiet))
+        super().__init__(uvicorn.Config(self._service.app(), lifespan="on", timeout_keep_alive=KEEP_ALIVE_S, **quiet))
 
     def stop(self) -> None:
-        """One call per signal."""
         if self.should_exit:
             self._end("told to end now")
             return

@@ -12,10 +12,7 @@ MAX_RECORD = 16 * 1024 * 1024  # bytes; one tool argument in one delta may be a 
 
 
 class Splitter:
-    """Incremental; feed() returns the data of each record that ended. Comments and other fields are dropped.
-
-    A line ends at its CR at once; the LF of a CRLF that was cut in two is then skipped, so nothing waits for it.
-    """
+    """Incremental; feed() returns the data of each record that ended. Comments and other fields are dropped."""
 
     def __init__(self, limit: int = MAX_RECORD) -> None:
         self._limit = limit
@@ -27,6 +24,7 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """To be exhausted before the next call. Raises EngineBroken, after the records before it, past the limit."""
+        # A line ends at its CR at once; the LF of a CRLF that was cut in two is skipped here, so nothing waits for it.
         if self._after_cr:
             chunk, self._after_cr = chunk.removeprefix(b"\n"), not chunk
         if not chunk:

@@ -5,7 +5,7 @@ Pure: whoever owns the connections calls opened(), then feed() for each chunk, t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge.blocks import Blocks
 from bridge.decode import Decoder, Event, Finish, Part, Usage
@@ -20,10 +20,7 @@ _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 _FAILED_REASONS = ("abort", "error")  # vLLM's, of a request that it gave up
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Status and headers of the answer to the client."""
-
+class Head(NamedTuple):
     status: int
     content_type: str
     retry_after: int | None = None
@@ -101,9 +98,8 @@ class Turn(Relay):
         return self._sent_at + self._ping_s if self.record.stream and not self.ended else None
 
     def opened(self, status: int, content_type: str) -> None:
-        """The engine's 200 arrived. An engine that answers in one piece though a stream was asked is understood: its
-        JSON, which is one line, is the data of one record."""
         self.record.phase = "pending"
+        # An engine that answers in one piece though a stream was asked: its JSON, one line, is the data of one record.
         if content_type.startswith(JSON):
             self._records(self._splitter.feed(b"data: "), now=0.0)
 
@@ -176,13 +172,10 @@ class Turn(Relay):
         return out
 
     def _stop_reason(self, finish: Finish) -> str:
-        """A call that a stop string cut is not to be run; with any other stop, a call is what the client must run,
-        whatever the engine calls it (vLLM says "stop" for a forced tool)."""
-        if finish.reason == "stop" and finish.stop is not None:
+        if finish.reason == "stop" and finish.stop is not None:  # a call that this cut is not to be run
             return "stop_sequence"
-        if finish.reason in _STOP_REASONS:
-            return _STOP_REASONS[finish.reason]
-        return "tool_use" if self._blocks.called else "end_turn"
+        # A call is to be run whatever the engine calls this stop: vLLM says "stop" for a forced tool.
+        return _STOP_REASONS.get(finish.reason, "tool_use" if self._blocks.called else "end_turn")
 
     def _send(self, events: list[Sent], now: float) -> list[bytes]:
         """Whatever comes first, message_start goes before it."""

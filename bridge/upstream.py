@@ -1,10 +1,11 @@
-"""The only file that speaks HTTP: streams of the engine, one connection per request, and looks at how it is."""
+"""The only file that opens connections: to the engine, one per request, and to the socket of the pod's supervisor."""
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import httpx
@@ -20,7 +21,9 @@ PROBE_S = 0.8
 METRICS_S = 2.0
 TOKENIZE_S = 60.0
 CLOSE_S = 2.0
+SUPERVISOR_S = 0.5
 MAX_BODY = 64 * 1024 * 1024  # bytes of an answer that is read whole: an error, a count
+MAX_LINE = 16 * 1024 * 1024  # bytes of one answer of the supervisor: 500 log lines fit many times
 
 
 class _Model(msgspec.Struct):
@@ -48,15 +51,14 @@ class Stream(NamedTuple):
 
 
 class Upstream:
-    """The engine. An async context manager; nothing outlives it.
-
-    No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the
-    engine closes meanwhile fails a POST that must not be repeated blindly. max_connections=None because the ledger
-    is the limit: httpcore's own pool, when full, orphans what is cancelled while it connects (httpcore#1093).
-    """
+    """The engine. An async context manager; nothing outlives it."""
 
     def __init__(self, url: str) -> None:
         self._closers = asyncio.TaskGroup()
+        # No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the
+        # engine closes meanwhile fails a POST that must not be repeated blindly. max_connections=None because the
+        # ledger is the limit: httpcore's own pool, when full, orphans what is cancelled while it connects
+        # (httpcore#1093).
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._client = httpx.AsyncClient(
             base_url=url,
@@ -78,18 +80,17 @@ class Upstream:
 
     @property
     def max_model_len(self) -> int | None:
-        """As the engine last said."""
         return self._models[0].max_model_len if self._models else None
 
     @asynccontextmanager
     async def chat(self, request: Mapping[str, Any]) -> AsyncIterator[Stream]:
-        """A chat completion whose head is 200; raises BridgeError for any other. Asks once more when only max_tokens
-        overflows the window: without the field vLLM gives all that is left, which is then less than was asked."""
+        """A chat completion whose head is 200; raises BridgeError for any other."""
         path, rest = "/v1/chat/completions", {name: value for name, value in request.items() if name != "max_tokens"}
         try:
             async with self._accepted(path, request) as stream:
                 yield stream
         except errors.OutputTooLong:
+            # Without the field vLLM gives all that is left of the window, which is then less than was asked.
             async with self._accepted(path, rest) as stream:
                 yield stream
 
@@ -177,6 +178,40 @@ class Upstream:
             if stream.status != 200:
                 raise errors.from_engine(stream.status, errors.engine_message(await _whole(stream)))
             yield stream
+
+
+@dataclass
+class Supervisor:
+    """The pod's: one JSON line there, one back. `path` is its socket's; None when this bridge runs without one."""
+
+    path: str | None
+
+    async def ask(self, command: Mapping[str, Any], within_s: float = SUPERVISOR_S) -> dict[str, Any]:
+        """One command and its answer, which said ok. Raises SupervisorUnreachable for anything else."""
+        if self.path is None:
+            raise errors.SupervisorUnreachable("this bridge runs without a supervisor")
+        try:
+            async with asyncio.timeout(within_s):
+                reader, writer = await asyncio.open_unix_connection(self.path, limit=MAX_LINE)
+                with closing(writer):
+                    writer.write(msgspec.json.encode(command) + b"\n")
+                    line = await reader.readuntil(b"\n")
+            answer = msgspec.json.decode(line, type=dict[str, Any])
+        except TimeoutError as cause:
+            raise errors.SupervisorUnreachable(f"the supervisor did not answer within {within_s} s") from cause
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError) as cause:
+            raise errors.SupervisorUnreachable(f"the supervisor's socket: {_why(cause)}") from cause
+        if not answer.get("ok"):
+            raise errors.SupervisorUnreachable(f"the supervisor refused: {answer.get('error') or 'no reason given'}")
+        return answer
+
+    async def status(self, log_after: int) -> tuple[dict[str, Any] | None, str | None]:
+        """Its status, or why there is none."""
+        try:
+            status = (await self.ask({"cmd": "status", "log_after": log_after})).get("status")
+        except errors.SupervisorUnreachable as error:
+            return None, error.message
+        return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
 
 
 async def _whole(stream: Stream) -> bytes:

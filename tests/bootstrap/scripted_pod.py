@@ -14,7 +14,6 @@ HERE = Path(__file__).parent
 def main(state: Path, config: Path) -> int:
     return run(
         Settings(
-            version="test",
             config=config,
             state=state,
             socket=state / "b.sock",

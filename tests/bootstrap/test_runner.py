@@ -21,7 +21,7 @@ import pytest
 from bootstrap import ctlsocket
 from bootstrap.errors import Problem
 from bootstrap.processes import descendants, living
-from bootstrap.report import Host, Service, Status
+from bootstrap.report import VERSION, Host, Service, Status
 from bootstrap.runner import Settings, free_port, launches, listen, run
 from bootstrap.spec import parse
 from tests.bootstrap.deadline import wait_for
@@ -126,7 +126,7 @@ def gone(pids: set[int]) -> bool:
 
 def test_both_come_up_and_the_status_is_the_contracts(pod: Bootstrap) -> None:
     status = pod.up()
-    assert (status.serial, status.model, status.config_error, status.version) == (7, "tiny", None, "test")
+    assert (status.serial, status.model, status.config_error, status.version) == (7, "tiny", None, VERSION)
     assert status.pid == pod.process.pid
     assert status.engine.command[2:5] == ("serve", "x/tiny", "--host")
     assert "environment: " in pod.text() or "environment:" in pod.text()
@@ -288,7 +288,7 @@ def config(tmp_path: Path) -> Path:
 def settings(config: Path, **changes: Any) -> Settings:
     state = changes.pop("state", config.parent / "state")
     environ = {"PASSERELLE_CLIENT_TOKEN": "client-secret", "PASSERELLE_OPERATOR_TOKEN": "operator-secret"}
-    given = Settings("test", config, state, state / "b.sock", "127.0.0.1", 0, 0, ("vllm",), environ)
+    given = Settings(config, state, state / "b.sock", "127.0.0.1", 0, 0, ("vllm",), environ)
     return replace(given, **changes)
 
 
