@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
         waits.kv_detail,
         "fewer agents, or a smaller context in pod.toml",
         hold_s=1.5,
-        stays=waits.still_waits,
+        stays=waits.kv_still,
     ),
     Rule(
         "sequence-cap",

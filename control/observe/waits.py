@@ -5,6 +5,7 @@ from __future__ import annotations
 from control.observe.case import Case
 
 KV_FULL = 0.95
+ROOM_TO_SPARE = 1.5
 
 
 def who_waits(case: Case) -> str:
@@ -43,6 +44,15 @@ def by_sequences(case: Case) -> bool:
 def still_waits(case: Case) -> bool:
     """Something waits, and not for a sequence."""
     return bool(case.snap.engine.waiting.capacity) and not by_sequences(case)
+
+
+def kv_still(case: Case) -> bool:
+    """Once the cache was in the way it is so until the next prompt fits with room to spare."""
+    if not still_waits(case):
+        return False
+    need, free = case.next_prompt, case.kv_free
+    roomy = need is not None and free is not None and free >= ROOM_TO_SPARE * need
+    return not (roomy and case.prefilling)
 
 
 def prefill_detail(case: Case) -> str:

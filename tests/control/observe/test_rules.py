@@ -108,6 +108,18 @@ def test_a_cause_does_not_flap_while_requests_wait() -> None:
     assert named[9] == []
 
 
+def test_a_cause_that_is_gone_is_not_said_with_numbers_against_it() -> None:
+    reading = (turn("r", "pending", age=60), turn("w", "pending", age=5))
+    memory = (replace(agent("w", idle=None), last_input_tokens=88_000),)
+    updates: list[Update] = [
+        seen(replace(loaded(1, 1, usage=usage, generation=n), kv_tokens=420_000), status(), reading, memory)
+        for n, usage in enumerate([0.85] * 3 + [0.36] * 2)
+    ]
+    named = [ids(snap) for snap in watch(updates)]
+    assert named[2] == ["kv-capacity"]
+    assert named[3:] == [["prefill-queue"], ["prefill-queue"]]
+
+
 def test_the_cap_on_sequences_is_named_as_such() -> None:
     capped = status(engine=service(command=("vllm", "serve", "m", "--max-num-seqs", "4")))
     snap = watch([seen(loaded(4, 2, generation=n), capped, turns(6)) for n in range(4)])[-1]
