@@ -57,7 +57,7 @@ def test_headless_demo_prints_the_last_snapshot_and_leaves_nothing(tmp_path: Pat
     assert 0 <= engine["kv_usage"] <= 1
     assert engine["prefill_tok_s"] > 0
     assert engine["totals"]["generation"] > 0
-    assert snap["bridge"]["turns"] == snap["bridge"]["upstreams"] <= 6
+    assert 0 <= snap["bridge"]["upstreams"] <= snap["bridge"]["turns"]
     assert snap["bridge"]["orphans"] == 0
     assert {light["name"]: light["state"] for light in snap["lights"]} == dict.fromkeys(
         ("provider", "port", "bridge", "scrape", "tokens"), "good"

@@ -181,8 +181,11 @@ async def test_rates_and_cache_hits_are_the_engines_own_to_the_token(pod: RealPo
 
 
 async def test_six_streams_on_a_small_cache(pod: RealPod) -> None:
-    """Under load every figure lies between the engine's own just before and just after; at rest they are equal."""
-    sizes = Sizes(first=4_300, limit=6_000, result=(200, 500))
+    """Six prompts of about 6 000 of its tokens: three fit, so three wait for as long as the others decode.
+
+    Under load every figure lies between the engine's own just before and just after; at rest they are equal.
+    """
+    sizes = Sizes(first=4_600, limit=5_000, result=(200, 500))
     turns: list[Turn] = []
     seen: list[dict[str, Any]] = []
 
@@ -221,7 +224,7 @@ async def test_six_streams_on_a_small_cache(pod: RealPod) -> None:
     assert any(len({(a["session"], a["agent"]) for a in snap["agents"]}) == 6 for snap in seen)
     for snap in seen:
         assert snap["bridge"]["orphans"] == 0
-        assert snap["bridge"]["turns"] == snap["bridge"]["upstreams"]
+        assert 0 < snap["bridge"]["upstreams"] <= snap["bridge"]["turns"], "a turn that ends closes its upstream first"
 
     await at_rest(pod)
     snap = await asyncio.to_thread(pod.status)
@@ -230,7 +233,7 @@ async def test_six_streams_on_a_small_cache(pod: RealPod) -> None:
     assert snap["engine"]["kv_usage"] == own.kv_usage
     for name in ("prompt_computed", "prompt_cached", "generation", "preemptions", "cache_queries", "cache_hits"):
         assert snap["engine"]["totals"][name] == getattr(own.counters, name), name
-    assert snap["bridge"]["upstreams"] == 0
+    assert (snap["bridge"]["turns"], snap["bridge"]["upstreams"]) == (0, 0)
 
 
 async def at_rest(pod: RealPod) -> None:
