@@ -20,13 +20,15 @@ import httpx
 import pytest
 
 from bootstrap.report import Status
+from bridge.report import PodReport
 from control.bench.agents import Load, Turn, run
 from control.bench.conversation import Sizes
 from control.local.provider import LocalProvider
-from control.models import PodId, PodState
+from control.models import PodId, PodState, Target
 from control.observe import scrape
 from control.observe.scrape import EngineMetrics
 from control.observe.session import PodSession
+from control.podlink import PodLink
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
@@ -75,6 +77,11 @@ class RealPod:
     async def supervisor(self) -> Status:
         session = await PodSession.open(LocalProvider(self.home), PodId(self.pod_id))
         return await session.supervisor_status()
+
+    async def report(self) -> PodReport:
+        tokens = await LocalProvider(self.home).tokens(PodId(self.pod_id))
+        async with PodLink(Target(self.url, tokens.operator)) as link:
+            return await link.report()
 
     def engine_metrics(self) -> EngineMetrics:
         """The engine's own /metrics, asked directly on its own port."""
@@ -244,26 +251,29 @@ async def at_rest(pod: RealPod) -> None:
             running = (await asyncio.to_thread(pod.engine_metrics)).running
 
 
-async def test_a_client_that_leaves_frees_the_engine(pod: RealPod) -> None:
-    """A model of random weights may end at any token, so a prompt is looked for that it answers at length."""
+async def test_clients_that_leave_free_the_engine(pod: RealPod) -> None:
+    """Twelve leave at their first token. A model of random weights may end at any token, so some had their answer."""
     import anthropic
 
+    before = (await pod.report()).totals
     async with anthropic.AsyncAnthropic(base_url=pod.url, auth_token=pod.client_token, api_key=None) as client:
-        for number in range(20):
-            prompt = f"Write for long, number {number}."
-            async with client.messages.stream(
-                model=MODEL, max_tokens=6000, messages=[{"role": "user", "content": prompt}]
-            ) as stream:
+
+        async def leave_at_the_first_token(number: int) -> None:
+            asked: list[anthropic.types.MessageParam] = [{"role": "user", "content": f"Write for long, {number}."}]
+            async with client.messages.stream(model=MODEL, max_tokens=6000, messages=asked) as stream:
                 async for event in stream:
                     if event.type == "content_block_delta":
-                        break
-                if (await asyncio.to_thread(pod.engine_metrics)).running == 1:
-                    break
-        else:
-            pytest.fail("no prompt of twenty was answered at length")
-        await at_rest(pod)
-    snap = await asyncio.to_thread(pod.status)
-    assert (snap["bridge"]["upstreams"], snap["bridge"]["orphans"]) == (0, 0)
+                        return
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(12):
+                tasks.create_task(leave_at_the_first_token(number))
+    await at_rest(pod)
+    left = await pod.report()
+    assert left.totals.turns - before.turns == 12
+    assert left.totals.client_gone - before.client_gone >= 6
+    assert left.totals.output_tokens - before.output_tokens < 12 * 1000, "nobody's 6000 tokens were computed"
+    assert (left.connections.upstreams, left.connections.orphans, left.turns) == (0, 0, ())
 
 
 async def test_thinking_and_count_tokens(pod: RealPod) -> None:
