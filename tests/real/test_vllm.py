@@ -231,7 +231,8 @@ async def test_six_streams_on_a_small_cache(pod: RealPod) -> None:
     assert any(len({(a["session"], a["agent"]) for a in snap["agents"]}) == 6 for snap in seen)
     for snap in seen:
         assert snap["bridge"]["orphans"] == 0
-        assert 0 < snap["bridge"]["upstreams"] <= snap["bridge"]["turns"], "a turn that ends closes its upstream first"
+        assert snap["bridge"]["upstreams"] <= snap["bridge"]["turns"], "a turn that ends closes its upstream first"
+    assert max(snap["bridge"]["upstreams"] for snap in seen) >= 3
 
     await at_rest(pod)
     snap = await asyncio.to_thread(pod.status)
