@@ -57,6 +57,7 @@ def _seen(state: State, update: ReportSeen, now: float, wall: float) -> State:
     state = replace(
         _with_log(state, update.status),
         seen=update,
+        probe=update.report.engine if update.report.engine.version else state.probe,
         report_ok_at=now,
         port_ok_at=now,
         lost=None,
@@ -88,6 +89,7 @@ def _with_metrics(state: State, metrics: EngineMetrics, now: float, wall: float,
     return replace(
         state,
         samples=samples,
+        metrics=metrics,
         scrape_ok_at=now,
         first_scrape_at=now if state.first_scrape_at is None else state.first_scrape_at,
         scrape_error=None,

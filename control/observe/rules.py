@@ -20,6 +20,7 @@ STARTING_S = 45.0
 
 FROZEN_S = 60.0
 LIVELOCK_S = 30.0
+SCRAPE_LATE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,12 @@ def _frozen(case: Case) -> bool:
 
 def _livelock(case: Case) -> bool:
     return case.snap.engine.running == 0 and case.waiting > 0 and case.silent_s >= LIVELOCK_S
+
+
+def _scrape_fails(case: Case) -> bool:
+    age = case.snap.engine.scrape_age_s
+    serving = case.snap.engine.state == "serving" and case.state.scrape_error is not None
+    return serving and age is not None and age >= SCRAPE_LATE_S
 
 
 def _engine_excess(case: Case) -> int:
@@ -228,6 +235,14 @@ RULES: tuple[Rule, ...] = (
         "it passes when the prompts are read; if it is always so, look at the cache hit rate",
         hold_s=3.0,
         hidden_by="kv-capacity",
+    ),
+    Rule(
+        "scrape-failing",
+        "warning",
+        "METRICS DO NOT COME",
+        _scrape_fails,
+        lambda c: f"No metrics for {c.snap.engine.scrape_age_s or 0:.0f} s, though the engine works.",
+        "figures are as old as the scrape light says; if it stays, look at the log (l)",
     ),
     Rule(
         "config-refused",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bootstrap.report import LogLine
+from bridge.report import EngineProbe
 from control.models import Pod
 from control.observe.rates import Sample
+from control.observe.scrape import EngineMetrics
 from control.observe.snapshot import Point
 from control.observe.updates import ReportLost, ReportSeen
 
@@ -32,12 +34,16 @@ class State:
     seen: ReportSeen | None = None
     """The last report that arrived, however long ago (`report_ok_at`)."""
     report_ok_at: float | None = None
+    probe: EngineProbe | None = None
+    """The last look of the bridge at the engine that said which engine it is."""
     status_ok_at: float | None = None
     """When the supervisor's status last came with a report."""
     lost: ReportLost | None = None
     """Why there is no report now; None while reports arrive."""
     lost_since: float | None = None
     port_ok_at: float | None = None
+    metrics: EngineMetrics | None = None
+    """The last scrape, however long ago (`scrape_ok_at`)."""
     scrape_ok_at: float | None = None
     scrape_error: str | None = None
     first_scrape_at: float | None = None

@@ -11,7 +11,8 @@ from control.observe import rates, rules
 from control.observe.agents import agent_rows
 from control.observe.lights import lights
 from control.observe.reduce import hit_rate
-from control.observe.scrape import Counters, EngineMetrics
+from control.observe.scrape import Counters
+from control.observe.silence import DECODING
 from control.observe.snapshot import (
     BridgeView,
     EngineState,
@@ -29,6 +30,11 @@ from control.observe.updates import ReportSeen
 BELIEVED_S = 15.0
 """A figure older than this is not shown any more: None, and its light tells the age."""
 
+LATE_S = 0.5
+"""A probe that failed after so long was not refused: it waited in vain."""
+
+FLOWING_S = 5.0
+
 STOPPED = (PodState.EXITED, PodState.TERMINATED)
 
 
@@ -41,9 +47,8 @@ def snapshot(state: State, now: float, wall: float) -> tuple[Snapshot, State]:
 
 def _bare(state: State, now: float, wall: float) -> Snapshot:
     seen = state.seen if _fresh(state.report_ok_at, now) and not _stopped(state) else None
-    metrics = seen.metrics if seen and _fresh(state.scrape_ok_at, now) else None
     status = seen.status if seen else None
-    engine = _engine(state, seen, metrics, now)
+    engine = _engine(state, seen, now)
     return Snapshot(
         at=wall,
         verdict=Verdict.UNKNOWN,
@@ -88,15 +93,17 @@ def _pod(state: State, status: Status | None, wall: float) -> PodView:
     )
 
 
-def _engine(state: State, seen: ReportSeen | None, metrics: EngineMetrics | None, now: float) -> EngineView:
-    probe = seen.report.engine if seen else None
+def _engine(state: State, seen: ReportSeen | None, now: float) -> EngineView:
     service = seen.status.engine if seen and seen.status else None
+    is_now = engine_state(state, seen, service, now)
+    probe = state.probe if is_now == "serving" else None
+    metrics = state.metrics if is_now == "serving" and _fresh(state.scrape_ok_at, now) else None
     decode = rates.window(state.samples, rates.DECODE_WINDOW_S) if metrics else None
     prefill = rates.window(state.samples, rates.PREFILL_WINDOW_S) if metrics else None
     ttft, itl = rates.latency(state.samples, 0.5) if metrics else (None, None)
     version = probe.version if probe else None
     return EngineView(
-        state=engine_state(state, seen, service),
+        state=is_now,
         model=(probe.models[0] if probe and probe.models else None) or (metrics.model if metrics else None),
         version=version,
         simulated=version.endswith("+simulated") if version else None,
@@ -130,15 +137,26 @@ def _max_num_seqs(service: Service | None) -> int | None:
     return None
 
 
-def engine_state(state: State, seen: ReportSeen | None, service: Service | None) -> EngineState:
-    """What the supervisor says of its process, corrected by whether the engine really answers."""
+def engine_state(state: State, seen: ReportSeen | None, service: Service | None, now: float) -> EngineState:
+    """What the supervisor says of its process, corrected by whether the engine answers.
+
+    A busy engine answers its /metrics late, or not within the bridge's patience, and is not down for that: not while
+    its tokens flow, nor until the last scrape is too old to be believed. One that refuses connections is down at once.
+    """
     if _stopped(state):
         return "stopped"
     if seen is None:
         return "unknown"
     if service is not None and service.state != "serving":
         return service.state
-    return "serving" if seen.report.engine.reachable else "down"
+    probe = seen.report.engine
+    late = probe.elapsed_s >= LATE_S and _fresh(state.scrape_ok_at, now)
+    return "serving" if probe.reachable or late or _tokens_flow(seen) else "down"
+
+
+def _tokens_flow(seen: ReportSeen) -> bool:
+    ages = [turn.last_byte_age_s for turn in seen.report.turns if turn.phase in DECODING]
+    return any(age is not None and age < FLOWING_S for age in ages)
 
 
 def _totals(counters: Counters) -> Totals:

@@ -97,7 +97,10 @@ def seen(
     agents: tuple[Agent, ...] = (),
     reachable: bool = True,
     orphans: int = 0,
+    elapsed: float = 0.01,
 ) -> ReportSeen:
+    """`elapsed` in seconds: how long the bridge's look at the engine took."""
+    version, models = ("0.32.0", ("m",)) if reachable else (None, ())
     report = PodReport(
         version="0",
         at=0.0,
@@ -107,7 +110,7 @@ def seen(
         totals=Totals(*([0] * 10)),
         turns=turns,
         agents=agents,
-        engine=EngineProbe(reachable, None if reachable else "refused", 0.01, "0.32.0", ("m",), 1000, None),
+        engine=EngineProbe(reachable, None if reachable else "refused", elapsed, version, models, 1000, None),
         bootstrap=None,
         bootstrap_error=None,
     )

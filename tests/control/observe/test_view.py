@@ -11,7 +11,7 @@ from control.observe.snapshot import Snapshot, Verdict
 from control.observe.state import State
 from control.observe.updates import PodSeen, ReportLost, Update
 from control.observe.view import BELIEVED_S, snapshot
-from tests.control.observe.reports import POD, metrics, seen, service, status
+from tests.control.observe.reports import POD, metrics, seen, service, status, turn
 
 
 def look(*updates: tuple[float, Update], at: float | None = None) -> Snapshot:
@@ -119,3 +119,32 @@ def test_the_simulated_engine_is_said_to_be_one() -> None:
     )
     assert look(UP, (1, simulated)).engine.simulated is True
     assert look(UP, (1, update)).engine.simulated is False
+
+
+LATE = seen(None, status(), reachable=False, elapsed=0.8)
+
+
+def test_an_engine_that_answers_late_is_not_down_and_keeps_its_figures_for_a_while() -> None:
+    good = seen(metrics(), status())
+    snap = look(UP, (1, good), (2, LATE), (3, LATE))
+    assert (snap.engine.state, snap.engine.running, snap.engine.version) == ("serving", 1, "0.32.0")
+    assert snap.verdict is Verdict.HEALTHY
+    late = look(UP, (1, good), *((float(n), LATE) for n in range(2, 12)))
+    assert [finding.id for finding in late.findings] == ["scrape-failing"]
+    assert late.verdict is Verdict.WARNING
+    gone = look(UP, (1, good), *((float(n), LATE) for n in range(2, 22)))
+    assert (gone.engine.state, gone.engine.running) == ("down", None)
+
+
+def test_an_engine_whose_tokens_flow_is_not_down_however_long_its_metrics_fail() -> None:
+    flowing = seen(None, status(), (turn("a", last=0.2),), reachable=False)
+    snap = look(UP, (1, seen(metrics(), status())), *((float(n), flowing) for n in range(2, 30)))
+    assert snap.engine.state == "serving"
+    assert snap.engine.running is None
+    assert [finding.id for finding in snap.findings] == ["scrape-failing"]
+
+
+def test_an_engine_that_refuses_connections_is_down_at_once_and_its_figures_are_gone() -> None:
+    refused = seen(None, status(), reachable=False)
+    snap = look(UP, (1, seen(metrics(), status())), (2, refused))
+    assert (snap.engine.state, snap.engine.running, snap.engine.kv_usage) == ("down", None, None)
