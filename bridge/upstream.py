@@ -21,7 +21,7 @@ PROBE_S = 0.8
 METRICS_S = 2.0
 TOKENIZE_S = 60.0
 CLOSE_S = 2.0
-SUPERVISOR_S = 0.5
+SUPERVISOR_S = 1.0
 MAX_BODY = 64 * 1024 * 1024  # bytes of an answer that is read whole: an error, a count
 MAX_LINE = 16 * 1024 * 1024  # bytes of one answer of the supervisor: 500 log lines fit many times
 

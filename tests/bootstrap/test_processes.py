@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -302,9 +303,12 @@ async def test_the_view_counts_ages_and_hides_secrets(journal: Journal) -> None:
 async def answering(*answers: bytes | None) -> AsyncIterator[tuple[int, list[bytes]]]:
     """A server that reads a request and sends the next of these, the last again and again, or stays silent on None."""
     over = asyncio.Event()
+    ended: list[asyncio.Event] = []
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        mine = asyncio.Event()
+        ended.append(mine)
         asked.append(await reader.readline())
         answer = answers[min(len(asked), len(answers)) - 1]
         if answer is None:
@@ -312,6 +316,9 @@ async def answering(*answers: bytes | None) -> AsyncIterator[tuple[int, list[byt
         else:
             writer.write(answer)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        mine.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
@@ -319,6 +326,8 @@ async def answering(*answers: bytes | None) -> AsyncIterator[tuple[int, list[byt
     finally:
         over.set()
         server.close()
+        for each in ended:
+            await each.wait()
 
 
 @pytest.mark.parametrize(
