@@ -17,7 +17,7 @@ from control.errors import PasserelleError, Refused, Unauthorized, Unreachable
 from control.models import Target
 
 DEADLINE_S = 2.5
-"""For one poll, all of it. A report takes the bridge 0.8 s at most, whatever its engine does."""
+"""For one poll, all of it. A report takes the bridge 1 s at most, whatever its engine and supervisor do."""
 
 USER_AGENT = "passerelle"
 """RunPod's proxy answers 403 to a request without a User-Agent."""
