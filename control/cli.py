@@ -7,6 +7,7 @@ what and where, one that says what to do. click's exceptions and ours end here.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -139,7 +140,10 @@ def show(screen: OpenScreen | None, session: object, theme: str | None) -> None:
 @click.argument("pod", required=False)
 @click.option("--json", "as_json", is_flag=True)
 def connect(pod: str | None, as_json: bool) -> None:
-    """Print what Claude Code needs to talk to a pod. The token is printed whole: it is what you came for."""
+    """Print what Claude Code needs to talk to a pod. The token is printed whole: it is what you came for.
+
+    Made for `eval "$(passerelle connect)"`: every value is quoted, since the model's name is the pod's word.
+    """
     from control.connect import claude_code_env
 
     env = run_async(claude_code_env(run_async(choose(pod))))
@@ -147,7 +151,7 @@ def connect(pod: str | None, as_json: bool) -> None:
         echo_json(env)
         return
     for name, value in env.items():
-        click.echo(f"export {name}={value}")
+        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 @cli.group()
@@ -191,6 +195,10 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
         if error.remedy:
             click.echo(f"  {error.remedy}", err=True)
         return error.exit_code
+    except OSError as error:
+        # A full disk, a folder that cannot be written: the system's own words name the file.
+        click.echo(f"passerelle: {error}", err=True)
+        return PasserelleError.exit_code
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:

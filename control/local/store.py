@@ -8,6 +8,7 @@ HOME/pods/local-3f2a/pod.json      what the provider knows of it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -120,7 +121,8 @@ class Store:
 
     def remove(self, pod_id: PodId) -> None:
         """The folder with everything in it. Idempotent."""
-        shutil.rmtree(self.folder(pod_id), ignore_errors=False) if self.folder(pod_id).exists() else None
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.folder(pod_id))
         self.socket(pod_id).unlink(missing_ok=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from control.cli import run
 from control.local.provider import LocalProvider, Options
 from control.local.store import Store
-from control.models import Pod, Tokens
+from control.models import Pod, PodId, Tokens
 
 GOOD = 'serial = 3\n[serve]\nmodel = "m"\n[models.m]\nrepo = "org/m"\nnames = ["m"]\n'
 
@@ -98,6 +99,33 @@ def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> 
     assert "no pods" in capsys.readouterr().out
     assert run(["pod", "list", "--json"], None) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_state_folder_that_cannot_be_written_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSERELLE_HOME", "/proc/nowhere")
+    assert run(["pod", "create"], None) == 2
+    err = capsys.readouterr().err
+    assert "/proc/nowhere" in err
+    assert "Traceback" not in err
+
+
+def test_what_a_pod_calls_its_model_is_never_a_command_of_our_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def chosen(pod: str | None) -> PodId:
+        return PodId("local-0001")
+
+    async def env(pod: PodId) -> dict[str, str]:
+        return {"ANTHROPIC_MODEL": "m; touch $(echo owned)"}
+
+    monkeypatch.setattr("control.cli.choose", chosen)
+    monkeypatch.setattr("control.connect.claude_code_env", env)
+    assert run(["connect"], None) == 0
+    printed = capsys.readouterr().out
+    assert shlex.split(printed) == ["export", "ANTHROPIC_MODEL=m; touch $(echo owned)"]
+    assert printed == "export ANTHROPIC_MODEL='m; touch $(echo owned)'\n"
 
 
 @pytest.mark.process

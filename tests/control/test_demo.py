@@ -52,7 +52,7 @@ def test_headless_demo_prints_the_last_snapshot_and_leaves_nothing(tmp_path: Pat
     assert snap["pod"]["cuda"] is None
     engine = snap["engine"]
     assert (engine["state"], engine["simulated"], engine["model"]) == ("serving", True, "qwen3-coder")
-    assert engine["waiting"]["capacity"] >= 0
+    assert isinstance(engine["waiting"]["capacity"], int)
     assert engine["waiting"]["deferred"] == 0
     assert 0 <= engine["kv_usage"] <= 1
     assert engine["prefill_tok_s"] > 0
