@@ -1,0 +1,1 @@
+"""Doubles of the outside services, faithful on the wire: what the real clients speak to in the tests."""
