@@ -1,12 +1,13 @@
-"""PodSpec -> argv and environment of the engine and of the bridge. Pure.
+"""PodSpec -> argv and environment of the engine, for any of its models, and of the bridge. Pure.
 
 What the spec leaves out is left out of the engine's flags too: no default of ours is forced on vLLM.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from bootstrap.spec import PodSpec
+from bootstrap.spec import ROWS, SETTINGS, PodSpec
 
 TOKENS = ("PASSERELLE_CLIENT_TOKEN", "PASSERELLE_OPERATOR_TOKEN")
 _HUB_SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
@@ -14,56 +15,90 @@ _HUB_SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _PROVIDER_SECRETS = ("RUNPOD_API_KEY",)
 
 
-def engine_argv(spec: PodSpec, vllm: tuple[str, ...], port: int) -> tuple[str, ...]:
-    """The engine's whole command line. `vllm` is the program and whatever comes before `serve`."""
-    serve, model = spec.serve, spec.served
-    flags: dict[str, object] = {
-        "revision": model.revision,
-        "max-model-len": serve.context if model.context is None else model.context,
-        "max-num-seqs": serve.concurrency,
-        "max-num-batched-tokens": serve.batched_tokens,
-        "gpu-memory-utilization": serve.memory_utilization,
-        "kv-cache-memory-bytes": serve.kv_cache_bytes,
-        "kv-cache-dtype": None if serve.kv_dtype == "auto" else serve.kv_dtype,
-        "block-size": serve.block_size,
-        "num-gpu-blocks-override": serve.num_gpu_blocks,
-        "tool-call-parser": model.tool_parser,
-        "reasoning-parser": model.reasoning_parser,
-        "speculative-config": _json(dict(model.speculative)) if model.speculative else None,
-        "limit-mm-per-prompt": None if serve.images is None else _json({"image": serve.images}),
-        "enable-prefix-caching": serve.prefix_caching,
-        "async-scheduling": serve.async_scheduling,
-        "enable-auto-tool-choice": True if model.tool_parser else None,
-        "enable-prompt-tokens-details": True,
-    }
+def engine_argv(spec: PodSpec, key: str, vllm: tuple[str, ...], port: int) -> tuple[str, ...]:
+    """The whole command line of the engine of one model. `vllm` is the program and whatever comes before `serve`."""
+    model, flags = spec.models[key], dict[str, Any]()
+    for row, value in _said(spec, key, "flag"):
+        if "json" in row:
+            flags.setdefault(row["flag"], {})[row["json"]] = value
+        elif isinstance(row["flag"], list):
+            flags[row["flag"][0]] = value
+        else:
+            flags |= {row["flag"]: value} | ({row["with"]: True} if "with" in row else {})
+    flags |= {"speculative-config": _speculation(spec, key)} | ({"enable-sleep-mode": True} if sleeps(spec) else {})
     return (
         *(*vllm, "serve", model.repo, "--host", "127.0.0.1", "--port", str(port)),
-        *("--served-model-name", *model.names),
+        *("--served-model-name", *dict.fromkeys((*spec.names(key), *spec.serve.aliases))),
         *(part for name, value in flags.items() for part in _flag(name, value)),
-        *(*model.args, *serve.extra_args),
+        *("--enable-prompt-tokens-details", *model.args, *spec.serve.extra_args),
     )
 
 
-def engine_env(spec: PodSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What bootstrap inherited, without our own variables and the provider's key, then [serve] env."""
+def engine_env(spec: PodSpec, key: str, inherited: Mapping[str, str], *, peer_to_peer: bool = True) -> dict[str, str]:
+    """What bootstrap inherited, without our own variables and the provider's key, then the settings', then [serve] env.
+
+    peer_to_peer: what preflight saw of the GPUs; NCCL hangs without a word where it tries and it cannot.
+    """
     # HF_HUB_OFFLINE is dropped: an image that sets it could never download a model. [serve] env may set it.
-    return {**_kept(inherited, "HF_HUB_OFFLINE", *_PROVIDER_SECRETS), **dict(spec.serve.env)}
+    env = _kept(inherited, "HF_HUB_OFFLINE", *_PROVIDER_SECRETS)
+    if gpus(spec) > 1 and not peer_to_peer:
+        env["NCCL_P2P_DISABLE"] = "1"
+    env |= {row["env"]: row["env_words"][str(value).lower()] for row, value in _said(spec, key, "env")}
+    if sleeps(spec):
+        env["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes to sleep and wake, on loopback only
+    return env | dict(spec.serve.env)
 
 
 def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url: str, control: str) -> dict[str, str]:
     """The bridge faces the internet: its two tokens, no other secret. `control` is the path of bootstrap's socket."""
+    bridge = spec.bridge
     return {
         **_kept(inherited, *_HUB_SECRETS, *_PROVIDER_SECRETS),
-        **{name: inherited[name] for name in TOKENS},
+        **{name: inherited[name] for name in TOKENS if name in inherited},
         "PASSERELLE_LISTEN_FD": str(fd),
         "PASSERELLE_ENGINE_URL": engine_url,
         "PASSERELLE_BOOTSTRAP_SOCKET": control,
-        "PASSERELLE_MODEL_NAMES": _json(list(spec.served.names)),
-        "PASSERELLE_PING_SECONDS": f"{spec.bridge.ping_seconds:g}",
-        "PASSERELLE_MAX_STREAMS": str(spec.bridge.max_streams),
-        "PASSERELLE_EFFORT": _json(spec.bridge.effort._asdict()),
-        "PASSERELLE_UNKNOWN_MODEL": spec.bridge.unknown_model,
+        "PASSERELLE_MODEL_NAMES": _json([*spec.names(spec.serve.model), *spec.serve.aliases]),
+        "PASSERELLE_MODE": bridge.mode,
+        "PASSERELLE_GUARD": bridge.guard,
+        "PASSERELLE_SWAP": "on" if spec.swap.on_request else "off",
+        "PASSERELLE_PING_SECONDS": f"{bridge.ping_seconds:g}",
+        "PASSERELLE_MAX_STREAMS": str(bridge.max_streams),
+        "PASSERELLE_EFFORT": _json({level: getattr(bridge.effort, level) for level in _levels(spec)}),
+        "PASSERELLE_UNKNOWN_MODEL": bridge.unknown_model,
     }
+
+
+def gpus(spec: PodSpec) -> int:
+    """How many GPUs an engine of this spec takes."""
+    return (spec.serve.tensor_parallel or 1) * (spec.serve.data_parallel or 1)
+
+
+def sleeps(spec: PodSpec) -> bool:
+    """Are engines kept side by side, all but one asleep?"""
+    return spec.swap.strategy == "sleep" and len(spec.models) > 1
+
+
+def _said(spec: PodSpec, key: str, column: str) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """The settings of [serve], then of the model, that have this column and are not left to vLLM."""
+    sections = {"serve": spec.serve, "models": spec.models[key]}
+    for path, row in ROWS.items():
+        value = getattr(sections[path[0]], path[-1]) if column in row else None
+        if value not in (None, row.get("default")):
+            yield row, value
+
+
+def _speculation(spec: PodSpec, key: str) -> dict[str, Any] | None:
+    serve, own = spec.serve, dict(spec.models[key].speculative)
+    method = serve.speculation if serve.speculation != "auto" else own.get("method") if serve.speculation_auto else None
+    if method in (None, "off"):
+        return own if own and serve.speculation == "auto" and serve.speculation_auto else None
+    said = {row["draft"]: value for row, value in _said(spec, key, "draft") if method in row["methods"]}
+    return (own if own.get("method") == method else {"method": method}) | said
+
+
+def _levels(spec: PodSpec) -> list[str]:
+    return list(SETTINGS["bridge"]["effort"]) if spec.bridge.effort_budgets else []
 
 
 def _kept(inherited: Mapping[str, str], *dropped: str) -> dict[str, str]:
@@ -71,12 +106,14 @@ def _kept(inherited: Mapping[str, str], *dropped: str) -> dict[str, str]:
     return {name: value for name, value in inherited.items() if name not in gone} | {"PYTHONUNBUFFERED": "1"}
 
 
-def _flag(name: str, value: object) -> tuple[str, ...]:
+def _flag(name: str, value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, bool):
         return (f"--{name}" if value else f"--no-{name}",)
-    return (f"--{name}", str(value))
+    if isinstance(value, tuple):
+        return (f"--{name}", *value)
+    return (f"--{name}", _json(value) if isinstance(value, dict) else str(value))
 
 
 def _json(value: object) -> str:

@@ -1,22 +1,37 @@
-"""Reads checked values out of a TOML document, and turns whatever is wrong into a SpecError with its line. Pure."""
+"""Reads checked values out of a TOML document, and turns whatever is wrong into a SpecError with its line. Pure.
+
+The schema is a tree of rows (settings.toml), each of a kind (kinds.toml); both files say what their keys mean.
+"""
 
 import difflib
 import re
 import tomllib
-import typing
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import make_dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from bootstrap.errors import Usage
 
-Scalar = str | int | float | bool
-# Engine flags that would cut the bridge off from the engine, or the engine from its names.
-OWNED_FLAGS = ("--api-key", "--host", "--port", "--served-model-name", "--uds")
+Path = tuple[str, ...]
+Row = Mapping[str, Any]
+
+_TYPES = {"text": (str,), "flag": (bool,), "whole": (int,), "number": (int, float), "list": (list,), "table": (dict,)}
+_FLAGS = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
+_AS_WORD: Mapping[str, Callable[[str], Any]] = {
+    "text": str,
+    "flag": lambda word: _FLAGS[word.lower()],
+    "whole": int,
+    "number": float,
+    "list": lambda word: re.split(r"[\s,]+", word.strip()),
+    "table": lambda word: dict(pair.split(":", 1) for pair in re.split(r"[\s,]+", word.strip())),
+}
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class SpecError(Usage):
-    """pod.toml cannot be used. `line` counts from 1; None when the fault is something that is missing."""
+    """pod.toml cannot be used. `line` counts from 1; None for what is missing, or what a variable says."""
 
     def __init__(self, message: str, line: int | None = None, key: str | None = None, nearest: str | None = None):
         where = "pod.toml" if line is None else f"pod.toml line {line}"
@@ -25,121 +40,131 @@ class SpecError(Usage):
         self.line, self.key, self.nearest = line, key, nearest
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What one value may be. `wants` follows the key's name in an error: "must be true or false"."""
-
-    holds: Callable[[Any], bool]
-    wants: str
+def data(name: str) -> dict[str, Any]:
+    """A table that lies beside the code; also inside a zipapp."""
+    return tomllib.loads(files("bootstrap").joinpath(name).read_text("utf-8"))
 
 
-def whole(least: int) -> Check:
-    return Check(lambda value: type(value) is int and value >= least, f"must be a whole number >= {least}")
+KINDS = data("kinds.toml")
 
 
-def number(above: float, most: float = 1e9) -> Check:
-    """More than `above`, at most `most`; nan and inf are refused."""
-    wants = f"must be a number > {above:g}" + (f" and <= {most:g}" if most < 1e9 else "")
-    return Check(lambda value: type(value) in (int, float) and above < value <= most, wants)
+def rows(tree: Row, path: Path = ()) -> Iterator[tuple[Path, Row]]:
+    """Every setting of a schema, with the kind's own entries filled in."""
+    for name, row in tree.items():
+        if "is" in row:
+            yield (*path, name), {**KINDS[row["is"]], **row}
+        else:
+            yield from rows(row, (*path, name))
 
 
-def one_of(*options: str) -> Check:
-    return Check(lambda value: value in options, "must be one of " + ", ".join(f'"{option}"' for option in options))
+def document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = _TOML_PLACE.search(str(error))
+        line = int(at[1]) if at and at[1] else max(1, len(text.splitlines()))
+        raise SpecError(f"not TOML: {_TOML_PLACE.sub('', str(error))}", line) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError("not TOML: a number of thousands of digits, or thousands of nested brackets") from error
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and bool(value.strip())
+def word(text: str, row: Row) -> Any:
+    """A variable's text as TOML would say it; left as it is where it cannot be, for `wrong` to refuse."""
+    if text in row.get("words", {}):
+        return row["words"][text]
+    for kind in row["type"].split("/"):
+        try:
+            return _AS_WORD[kind](text)
+        except (ValueError, KeyError):
+            continue
+    return text
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def wrong(value: Any, row: Row) -> str | None:
+    """What a value must be and is not, to follow the key's name; None when nothing is wrong."""
+    if type(value) in _types(row["type"]) and _fits(value, row):
+        return None
+    options = ", ".join(f'"{option}"' for option in row.get("options", ()))
+    return str(row["wants"]).format(**{**row, "options": options})
 
 
-def _is_names(value: Any) -> bool:
-    spoiled = any(name.startswith("-") or " " in name for name in value) if _is_texts(value) else True
-    return not spoiled and 0 < len(value) == len(set(value))
+def _types(names: str) -> list[type]:
+    return [each for name in names.split("/") for each in _TYPES[name]]
 
 
-def _is_args(value: Any) -> bool:
-    return _is_texts(value) and not any(arg.split("=")[0].replace("_", "-") in OWNED_FLAGS for arg in value)
-
-
-def _is_env(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(text, str) and "\0" not in text and re.fullmatch(r"(?!PASSERELLE_)[A-Za-z_][A-Za-z0-9_]*", name)
-        for name, text in value.items()
+def _fits(value: Any, row: Row) -> bool:
+    size = value if isinstance(value, int | float) else len(value)
+    parts = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
+    values = value.values() if isinstance(value, dict) else []
+    return (
+        row.get("above", -1e9) < size <= row.get("most", 1e9)
+        and row.get("least", 0) <= size
+        and all(_is_line(part) and re.fullmatch(row.get("pattern", ".+"), part) for part in parts)
+        and all(type(each) in _types(row["values"]) and "\0" not in str(each) for each in values)
+        and ("options" not in row or value in row["options"])
+        and not ("unique" in row and len(set(value)) < len(value))
     )
 
 
-def _is_pairs(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value) and all(isinstance(item, Scalar) for item in value.values())
-
-
-def _is_mirror(value: Any) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"(hf|dir)://\S+", value))
-
-
-TEXT = Check(_is_text, "must be a non-empty text on one line")
-FLAG = Check(lambda value: isinstance(value, bool), "must be true or false")
-TEXTS = Check(_is_texts, "must be a list of texts")
-NAMES = Check(_is_names, "must be a list of one or more different names, without spaces or a leading dash")
-ARGS = Check(_is_args, f"must be a list of texts without {', '.join(OWNED_FLAGS)}, which bootstrap sets itself")
-ENV = Check(_is_env, "must be a table of texts, named like environment variables and not PASSERELLE_… like ours")
-PAIRS = Check(_is_pairs, "must be a table of texts, numbers, true or false")
-MIRROR = Check(_is_mirror, 'must be "hf://…" or "dir://…"')
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and bool(value.strip())
 
 
 class Reader:
-    """Fields of a section: sub-sections, mappings of any names to sub-sections, and keys annotated with their Check."""
+    """One document read by a schema. `variables`: which variable overrode which setting."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, variables: Mapping[Path, str] | None = None) -> None:
+        self._text, self._variables = text, variables or {}
 
-    def error(self, message: str, path: tuple[str, ...], nearest: str | None = None) -> SpecError:
+    def error(self, message: str, path: Path, nearest: str | None = None) -> SpecError:
+        if path in self._variables:
+            return SpecError(f"the variable {self._variables[path]}: {message}", None, path[-1], nearest)
         return SpecError(message, line_of(self._text, path), path[-1] if path else None, nearest)
 
-    def section(self, kind: Any, path: tuple[str, ...], table: Any) -> Any:
-        """One section as the named tuple that is its schema, sub-sections included."""
-        hints = typing.get_type_hints(kind, include_extras=True)
-        self._refuse_unknown(self._table(path, table), path, list(hints))
-        values: dict[str, Any] = {}
-        for name, hint in hints.items():
-            below = (*path, name)
-            if isinstance(hint, type):
-                values[name] = self.section(hint, below, table.get(name, {}))
-            elif typing.get_origin(hint) is not Annotated:
-                many = self._table(below, table.get(name, {})).items()
-                values[name] = {key: self.section(typing.get_args(hint)[1], (*below, key), own) for key, own in many}
-            elif name in table:
-                values[name] = self._value(table[name], below, hint.__metadata__[0])
-            elif name not in kind._field_defaults:
-                raise self.error(f'[{".".join(path)}] needs "{name}"', path)
-        return kind(**values)
+    def fields(self, schema: Row, path: Path, table: Any) -> dict[str, Any]:
+        """One section by the names of its keys; sub-sections are objects with an attribute per key."""
+        self._refuse_unknown(self._table(path, table), path, list(schema))
+        return {name: self._field(row, (*path, name), table) for name, row in schema.items()}
 
-    def _table(self, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    def _field(self, row: Row, path: Path, table: dict[str, Any]) -> Any:
+        if "*" in row:
+            many = self._table(path, table.get(path[-1], {}))
+            return {key: self._section(row["*"], (*path, key), own) for key, own in many.items()}
+        if "is" not in row:
+            return self._section(row, path, table.get(path[-1], {}))
+        if path[-1] not in table and row.get("required"):
+            raise self.error(f'[{".".join(path[:-1])}] needs "{path[-1]}"', path[:-1])
+        value = table.get(path[-1], row.get("default"))
+        says = wrong(value, {**KINDS[row["is"]], **row}) if path[-1] in table else None
+        if says:
+            raise self.error(f'"{path[-1]}"{_within(path[:-1])} {says}', path)
+        return tuple(value.items()) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+
+    def _section(self, schema: Row, path: Path, table: Any) -> Any:
+        return _frozen(tuple(schema))(**self.fields(schema, path, table))
+
+    def _table(self, path: Path, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.error(f'"{path[-1]}" must be a table', path)
         return value
 
-    def _refuse_unknown(self, table: dict[str, Any], path: tuple[str, ...], known: list[str]) -> None:
+    def _refuse_unknown(self, table: dict[str, Any], path: Path, known: list[str]) -> None:
         for key in [key for key in table if key not in known]:
             near = difflib.get_close_matches(key, known, n=1)
             what = "section" if isinstance(table[key], dict) else "key" if path else "section or key"
             raise self.error(f'unknown {what} "{key}"{_within(path)}', (*path, key), near[0] if near else None)
 
-    def _value(self, value: Any, path: tuple[str, ...], check: Check) -> Any:
-        if not check.holds(value):
-            raise self.error(f'"{path[-1]}"{_within(path[:-1])} {check.wants}', path)
-        if isinstance(value, dict):
-            return tuple(value.items())
-        return tuple(value) if isinstance(value, list) else value
+
+@cache
+def _frozen(names: tuple[str, ...]) -> type:
+    return make_dataclass("Section", names, frozen=True, slots=True)
 
 
-def _within(path: tuple[str, ...]) -> str:
+def _within(path: Path) -> str:
     return f" in [{'.'.join(path)}]" if path else ""
 
 
-def line_of(text: str, path: tuple[str, ...]) -> int | None:
+def line_of(text: str, path: Path) -> int | None:
     """The line (from 1) where `path` is written; else that of the nearest table around it; else None."""
     # tomllib does not tell. But a key is there as soon as the lines up to the end of its statement are read, and that
     # statement begins after the last line up to which the text was TOML before. For messages: the time is quadratic.
@@ -156,6 +181,6 @@ def line_of(text: str, path: tuple[str, ...]) -> int | None:
     return found
 
 
-def _depth(table: Any, path: tuple[str, ...]) -> int:
+def _depth(table: Any, path: Path) -> int:
     known = bool(path) and isinstance(table, dict) and path[0] in table
     return 1 + _depth(table[path[0]], path[1:]) if known else 0
