@@ -37,7 +37,7 @@ class Service:
     def __init__(self, config: Config, sockets: Callable[[], int]) -> None:
         self._config = config
         self._sockets = sockets
-        self._names = Names(config.model_names, config.unknown_model)
+        self._names = Names({"": config.model_names}, "", config.unknown_model)
         self._ledger = Ledger(config.max_streams)
         self._upstream = Upstream(config.engine_url)
         self._supervisor = Supervisor(config.bootstrap_socket)
@@ -68,19 +68,19 @@ class Service:
 
     async def messages(self, http: Request) -> Response:
         body = await _body(http)
-        engine = request.translate(body, model=self._names.resolve(body.get("model")), effort=self._config.effort)
+        engine = request.translate(body, model=self._names.resolve(body.get("model")).name, effort=self._config.effort)
         turn = Turn(_record(http, body, engine, "msg"), self._config.ping_seconds)
         return Exchange(turn, self._upstream.chat(engine), self._ledger, self._exchanges)
 
     async def relay(self, http: Request) -> Response:
         body = await _body(http)
-        engine = body | {"model": self._names.resolve(body.get("model"))}
+        engine = body | {"model": self._names.resolve(body.get("model")).name}
         answer = Relay(_record(http, body, engine, "relay"))
         return Exchange(answer, self._upstream.stream(http.url.path, engine), self._ledger, self._exchanges)
 
     async def count_tokens(self, http: Request) -> Response:
         body = await _body(http)
-        engine = request.count(body, model=self._names.resolve(body.get("model")))
+        engine = request.count(body, model=self._names.resolve(body.get("model")).name)
         return _json({"input_tokens": await unless_gone(http.receive, self._upstream.count(engine)) or 0})
 
     async def models(self, http: Request) -> Response:
@@ -88,7 +88,7 @@ class Service:
         if "anthropic-version" not in http.headers:
             return _json(self._names.openai_list(int(self._started_at), window))
         started = datetime.fromtimestamp(self._started_at, UTC)
-        return _json(self._names.anthropic_list(started.strftime("%Y-%m-%dT%H:%M:%SZ"), window))
+        return _json(self._names.anthropic_list(started.strftime("%Y-%m-%dT%H:%M:%SZ"), window, http.query_params))
 
     async def healthz(self) -> Response:
         return _json({"status": "ok", "version": VERSION})

@@ -1,40 +1,76 @@
-"""The names that models are asked for by: what is served, what is refused, and /v1/models in both dialects."""
+"""The names that models are asked for by: which model is meant, what is refused, and /v1/models in both dialects."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from bridge.errors import InvalidRequest, NotFound
 
 UnknownModel = Literal["serve", "refuse"]
 _MARK = "[1m]"  # Claude Code's, for "assume a window of a million tokens"; no part of any model's name
+_PREFIX = "claude-"  # Claude Code lists only names that have it
+_PAGE, _LONGEST_PAGE = "20", 1000  # models, as Anthropic's API has them
 
 
 def plain(name: str) -> str:
     return name[: -len(_MARK)] if name.lower().endswith(_MARK) else name
 
 
+class Asked(NamedTuple):
+    model: str  # the key; not that of the loaded one when another is asked for
+    name: str  # the engine's own name for it
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
-    """`served[0]` is the engine's own name for its model."""
+    """`models` has each model's names by its key, the engine's own first; `loaded` is the key of the one in force."""
 
-    served: tuple[str, ...]
+    models: Mapping[str, tuple[str, ...]]
+    loaded: str
     unknown: UnknownModel
 
-    def resolve(self, asked: object) -> str:
-        """The engine's name for the model that was asked for. Errors: InvalidRequest, NotFound."""
+    def resolve(self, asked: object) -> Asked:
+        """A name that is no model's means the loaded one. Raises InvalidRequest, NotFound."""
         if not isinstance(asked, str) or not asked:
             raise InvalidRequest("model: Field required" if asked is None else "model: Input should be a valid string")
-        if self.unknown == "refuse" and plain(asked) not in {plain(name) for name in self.served}:
-            raise NotFound(f"model: {asked} is not served here; served: {', '.join(self.served)}")
-        return self.served[0]
+        keys = {plain(name): key for name, key in self._keys().items()}
+        key = keys.get(plain(asked), keys.get(plain(asked).removeprefix(_PREFIX)))
+        if key is None and self.unknown == "refuse":
+            raise NotFound(f"model: {asked} is not served here; served: {', '.join(self._keys())}")
+        key = self.loaded if key is None else key
+        return Asked(key, self.models[key][0])
 
     def openai_list(self, created: int, window: int | None) -> dict[str, Any]:
-        """`created` in Unix seconds, `window` in tokens."""
-        model = {"object": "model", "created": created, "owned_by": "passerelle", "max_model_len": window}
-        return {"object": "list", "data": [{"id": name, **model} for name in self.served]}
+        """`created` in Unix seconds, `window` of the loaded model in tokens."""
+        model = {"object": "model", "created": created, "owned_by": "passerelle"}
+        return {"object": "list", "data": self._entries(list(self._keys()), model, "max_model_len", window)}
 
-    def anthropic_list(self, created_at: str, window: int | None) -> dict[str, Any]:
-        """All of them in one page, whatever limit was asked for. `created_at` is RFC 3339, `window` in tokens."""
-        model = {"type": "model", "created_at": created_at, "max_input_tokens": window}
-        data = [{"id": name, "display_name": name, **model} for name in self.served]
-        return {"data": data, "has_more": False, "first_id": self.served[0], "last_id": self.served[-1]}
+    def anthropic_list(self, created_at: str, window: int | None, page: Mapping[str, str]) -> dict[str, Any]:
+        """`created_at` is RFC 3339; `page` may hold limit, after_id and before_id. Raises InvalidRequest."""
+        names, more = _page(list(self._keys()), page)
+        data = self._entries(names, {"type": "model", "created_at": created_at}, "max_input_tokens", window)
+        for model in data:
+            model["display_name"] = model["id"]
+        first, last = (names[0], names[-1]) if names else (None, None)
+        return {"data": data, "has_more": more, "first_id": first, "last_id": last}
+
+    # The key of each name, the loaded model's names first.
+    def _keys(self) -> dict[str, str]:
+        keys = sorted(self.models, key=lambda key: key != self.loaded)
+        return {name: key for key in keys for name in self.models[key]}
+
+    # Only of the loaded model is the window known.
+    def _entries(self, names: list[str], same: dict[str, Any], field: str, window: int | None) -> list[dict[str, Any]]:
+        keys = self._keys()
+        return [{"id": name, **same, field: window if keys[name] == self.loaded else None} for name in names]
+
+
+def _page(names: list[str], page: Mapping[str, str]) -> tuple[list[str], bool]:
+    limit, after, before = page.get("limit", _PAGE), page.get("after_id"), page.get("before_id")
+    if not limit.isdecimal() or not 1 <= int(limit) <= _LONGEST_PAGE:
+        raise InvalidRequest(f"limit: Input should be a whole number from 1 to {_LONGEST_PAGE}")
+    if unknown := {after, before} - {None, *names}:
+        raise InvalidRequest(f"after_id, before_id: {unknown.pop()} is no model's id")
+    rest = names[names.index(after) + 1 if after else 0 : names.index(before) if before else None]
+    shown = rest[-int(limit) :] if before else rest[: int(limit)]
+    return shown, len(shown) < len(rest)
