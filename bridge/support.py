@@ -23,6 +23,9 @@ class Support:
     def __contains__(self, feature: str) -> bool:
         return feature not in self.refused
 
+    def by_feature(self) -> dict[str, bool]:
+        return {feature: feature in self for feature in TABLES["probes"] if feature != PLAIN}
+
 
 class Question(NamedTuple):
     feature: str
@@ -44,6 +47,13 @@ def conclude(answers: Mapping[str, tuple[int, bytes]]) -> Support | None:
         return None
     refused = {name for name, (status, _) in answers.items() if status >= 400 and status not in _BUSY}
     return Support(frozenset(refused), _reasoning_field(body))
+
+
+def suits(support: Support) -> str:
+    """The mode for this engine, and why."""
+    if "native" not in support:
+        return "translate: the engine has no /v1/messages of its own"
+    return "translate: all that the bridge adds; native works too, for what only the engine's own /v1/messages knows"
 
 
 def _probes() -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bridge.support import PLAIN, Support, conclude, questions
+from bridge.support import PLAIN, Support, conclude, questions, suits
 
 ANSWER = json.dumps({"choices": [{"message": {"content": "a", "reasoning": None}}]}).encode()
 
@@ -45,3 +45,12 @@ def test_nothing_is_learned_from_an_engine_that_does_not_answer() -> None:
 )
 def test_the_field_of_thoughts_is_the_engines_own(body: bytes, field: str) -> None:
     assert conclude({PLAIN: (200, body)}) == Support(reasoning=field)
+
+
+def test_what_is_said_of_an_engine() -> None:
+    support = Support(frozenset({"native", "top_k"}))
+    assert support.by_feature()["native"] is support.by_feature()["top_k"] is False
+    assert support.by_feature()["image"] is True
+    assert PLAIN not in support.by_feature()
+    assert "no /v1/messages" in suits(support)
+    assert "native works too" in suits(Support())
