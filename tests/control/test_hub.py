@@ -1,0 +1,54 @@
+"""Addresses of stores."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.errors import UsageError
+from control.hub import HfAddress, open_store, parse_dir, parse_hf
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("hf://datasets/alice/pods", HfAddress("dataset", "alice/pods")),
+        ("hf://datasets/alice/pods/", HfAddress("dataset", "alice/pods")),
+        ("hf://alice/pods", HfAddress("model", "alice/pods")),
+        ("hf://datasets/alice/pods/a40", HfAddress("dataset", "alice/pods", "a40")),
+        ("hf://alice/my.pods-2/a/b", HfAddress("model", "alice/my.pods-2", "a/b")),
+    ],
+)
+def test_addresses_of_the_hub(url: str, address: HfAddress) -> None:
+    assert parse_hf(url) == address
+    assert address.url == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("hf://alice", "hf://", "hf://datasets/alice", "hf://spaces/alice/pods", "hf://alice/pods/../x"),
+        *("hf://alice/pods x", "hf://alice/pods?x=1", "https://huggingface.co/alice/pods", "", "x"),
+        *("dir://relative/path", "dir:///", "file:///etc"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_forms(url: str) -> None:
+    assert parse_hf(url) is None
+    with pytest.raises(UsageError) as caught:
+        open_store(url, None)
+    assert "hf://datasets/owner/name" in caught.value.remedy
+
+
+def test_folders() -> None:
+    assert parse_dir("dir:///home/alice/hub") == "/home/alice/hub"
+    assert parse_dir("dir://C:\\Users\\alice\\hub") == "C:\\Users\\alice\\hub"
+    assert open_store("dir:///home/alice/hub", None).url == "dir:///home/alice/hub"
+    assert open_store("hf://datasets/alice/pods/a40", None).url == "hf://datasets/alice/pods/a40"
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_an_address_that_climbs_out(text: str) -> None:
+    found = parse_hf("hf://" + text)
+    if found is not None:
+        assert not {"..", "", "."} & set(f"{found.repo}/{found.folder or 'x'}".split("/"))
