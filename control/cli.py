@@ -54,8 +54,9 @@ def cli() -> None:
 async def choose(pod_id: str | None) -> PodId:
     """The pod that was named, or the only one that is not stopped. Raises NoSuchPod or UsageError."""
     from control.errors import NoSuchPod
-    from control.local.provider import CREATE, LocalProvider
+    from control.local.provider import LocalProvider
     from control.models import PodState
+    from control.store import CREATE
 
     provider = LocalProvider()
     if pod_id is not None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from control.cli import choose, echo_json, run_async
+from control.cost import cost_accrued
 from control.local.provider import DEFAULT_PRICE, LocalProvider, Options
-from control.models import Pod, PodId, cost_accrued
+from control.models import Pod, PodId
 
 
 @click.group()

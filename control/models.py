@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import Literal, NewType
 
 PodId = NewType("PodId", str)
 
@@ -18,6 +18,8 @@ class PodState(StrEnum):
     EXITED = "EXITED"
     """Stopped: computes nothing and costs nothing but its disk; can be started again."""
     TERMINATED = "TERMINATED"
+    ERROR = "ERROR"
+    """Its provider gave it up; it may still cost, so it is for the operator to start it again or to remove it."""
     UNKNOWN = "UNKNOWN"
 
 
@@ -27,6 +29,30 @@ class Price:
 
     per_hour: float
     disk_per_day: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time at one price. Unix seconds by the operator's clock; control.cost makes and adds them."""
+
+    kind: Literal["compute", "disk"]
+    start: float
+    seen: float
+    """When it was last known to hold."""
+    per_hour: float
+    open: bool = True
+    """It goes on, as far as is known."""
+    unsure: float = 0.0
+    """Dollars that may come on top: its end lies between two looks, and only the earlier one is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SshAddress:
+    """Where the pod's own SSH server answers."""
+
+    host: str
+    port: int
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +74,21 @@ class Pod:
     """Seconds of compute billed in earlier runs, without the current one."""
     ended_at: float | None = None
     """End of the last run; None while it runs."""
+    name: str = ""
+    gpu_count: int = 1
+    data_center: str | None = None
+    image: str | None = None
+    cuda: str | None = None
+    ssh: SshAddress | None = None
+    """Direct TCP; None without one, and while the address that is known may be that of the run before."""
+    spans: tuple[Span, ...] = ()
+    """What was paid when, for a pod whose price can change; empty where `billed_s` and `price` say it all."""
+    note: str = ""
+    """What is odd about its state, in a sentence."""
+    ours: bool = True
+    """We have its tokens; False for a pod of the account that was made elsewhere."""
+    budget: float | None = None
+    """Dollars that it may spend in all; None without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +113,49 @@ class Target:
         return f"Target({self.url})"
 
 
-def cost_accrued(pod: Pod, now: float) -> float:
-    """Dollars of compute over every run of the pod, up to `now` (Unix seconds, the operator's clock)."""
-    current = max(0.0, now - pod.started_at) if pod.started_at is not None else 0.0
-    return (pod.billed_s + current) * pod.price.per_hour / 3600.0
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A machine that can be rented, at the price for all of its GPUs."""
+
+    gpu: str
+    """The provider's exact name of the GPU type."""
+    count: int
+    memory_gb: int
+    """Of one GPU."""
+    cloud: str
+    data_centers: tuple[str, ...]
+    """Those that have it now, or those asked for; empty where the provider chooses."""
+    per_hour: float
+    stock: Literal["HIGH", "MEDIUM", "LOW", "NONE", "?"]
+    """A hint: what is HIGH somewhere can be NONE in one data centre."""
+    cuda: tuple[str, ...] = ()
+    """CUDA versions with free machines now; empty where the provider does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Dollars. None where the provider did not say; `reason` says why."""
+
+    balance: float | None
+    per_hour: float | None
+    """What everything on the account costs now."""
+    limit_per_hour: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What the provider charged for one pod in [start, end), Unix seconds."""
+
+    start: float
+    end: float
+    amount: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodLogLine:
+    """One line that the provider kept of a pod."""
+
+    at: str
+    source: str
+    text: str

@@ -15,8 +15,9 @@ from pathlib import Path
 import bootstrap.spec
 from control.errors import NoSuchPod, PasserelleError, PortInUse, Refused, Unreachable
 from control.local import processes
-from control.local.store import CREATE, LocalPod, ProcessMark, Store, home, write_whole
+from control.local.store import LocalPod, ProcessMark, Store
 from control.models import Pod, PodId, PodState, Price, Tokens
+from control.store import home, write_whole
 
 DEFAULT_PRICE = 0.74
 """Dollars per hour: what the pod would cost if it were rented; nothing is billed for it."""
@@ -266,4 +267,4 @@ async def _answers(port: int) -> bool:
         return False
 
 
-__all__ = ["CREATE", "ConfigRefused", "LocalProvider", "Options", "check_config"]
+__all__ = ["ConfigRefused", "LocalProvider", "Options", "check_config"]

@@ -8,20 +8,16 @@ HOME/pods/local-3f2a/pod.json      what the provider knows of it
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
 from control.errors import NoSuchPod, Refused
 from control.models import PodId, Tokens
-
-CREATE = "create one with `passerelle pod create`, or try the demo: `passerelle demo`"
+from control.store import CREATE, Folders, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +50,8 @@ class LocalPod:
     """Every process of the pod when its stop was asked; EXITED is said only when all are gone."""
 
 
-def home() -> Path:
-    """PASSERELLE_HOME, else the platform's place for a user's state."""
-    named = os.environ.get("PASSERELLE_HOME")
-    return Path(named) if named else platformdirs.user_state_path("passerelle", appauthor=False)
-
-
-class Store:
-    """The folders under HOME/pods."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root / "pods"
-
-    def folder(self, pod_id: PodId) -> Path:
-        """Raises NoSuchPod for an id that is not a plain name (no path tricks)."""
-        if not pod_id or any(not (c.isalnum() or c == "-") for c in pod_id):
-            raise NoSuchPod(f"{pod_id!r} is no pod id", "see them with `passerelle pod list`")
-        return self.root / pod_id
+class Store(Folders):
+    """The folders of the embedded pods under HOME/pods."""
 
     def hub(self, pod_id: PodId) -> Path:
         return self.folder(pod_id) / "hub"
@@ -86,9 +67,7 @@ class Store:
         return Path(tempfile.gettempdir()) / f"passerelle-{pod_id}.sock"
 
     def ids(self) -> tuple[PodId, ...]:
-        if not self.root.is_dir():
-            return ()
-        return tuple(PodId(p.name) for p in sorted(self.root.iterdir()) if (p / "pod.json").is_file())
+        return self.holding("pod.json")
 
     def load(self, pod_id: PodId) -> LocalPod:
         path = self.folder(pod_id) / "pod.json"
@@ -120,21 +99,5 @@ class Store:
         write_whole(self.folder(pod_id) / "tokens.json", msgspec.json.encode(tokens), 0o600)
 
     def remove(self, pod_id: PodId) -> None:
-        """The folder with everything in it. Idempotent."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.folder(pod_id))
+        super().remove(pod_id)
         self.socket(pod_id).unlink(missing_ok=True)
-
-
-def write_whole(path: Path, data: bytes, mode: int) -> None:
-    """Replace `path` by `data`, so that a reader or a crash never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

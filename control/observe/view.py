@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from bootstrap.report import Host, Service, Status
-from control.models import PodState, cost_accrued
+from control.cost import cost_accrued
+from control.models import PodState
 from control.observe import rates, rules
 from control.observe.agents import agent_rows
 from control.observe.lights import lights

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from control.errors import NoSuchPod, Refused
-from control.local.store import LocalPod, ProcessMark, Store, home, write_whole
+from control.local.store import LocalPod, ProcessMark, Store
 from control.models import PodId, Tokens
 
 ID = PodId("local-0001")
@@ -57,15 +57,6 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         store.load(ID)
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "pod.json"
-    write_whole(path, b"old", 0o644)
-    with pytest.raises(TypeError):
-        write_whole(path, "not bytes", 0o644)  # type: ignore[arg-type]
-    assert path.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["pod.json"]
-
-
 def test_a_socket_path_that_is_too_long_goes_to_the_temp_folder(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 90)
     assert len(str(Store(deep).socket(ID))) <= 100
@@ -78,10 +69,3 @@ def test_remove_twice(tmp_path: Path) -> None:
     store.remove(ID)
     store.remove(ID)
     assert store.ids() == ()
-
-
-def test_home_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path))
-    assert home() == tmp_path
-    monkeypatch.delenv("PASSERELLE_HOME")
-    assert home().name == "passerelle"
