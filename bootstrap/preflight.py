@@ -1,0 +1,144 @@
+"""Go or no-go before any download: what the machine is asked, what its answers mean, and whether it will do. Pure.
+
+An answer that is missing or cannot be read is not known, and what is not known stops nobody.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from bootstrap import host
+from bootstrap.command import gpus as gpus_of
+from bootstrap.command import sleeps
+from bootstrap.report import Check, Host, Preflight
+from bootstrap.spec import PodSpec
+from bootstrap.toml_reader import data
+
+_DATA = data("preflight.toml")
+_LIMITS = _DATA["limits"]
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """None and missing keys: not known. Sizes in GiB."""
+
+    host: Host
+    torch: Mapping[str, Any]  # cuda, count, error; cuda is None in a CPU build
+    models: Mapping[str, Mapping[str, Any]]  # by key: bytes, cached, quantisation
+    ram: float | None
+    disk: float | None
+    shm: float | None
+    xids: tuple[int, ...]
+    clock: float | None  # unix time
+    peer_to_peer: bool  # False: two GPUs are joined only across CPU sockets, where NCCL hangs
+
+
+def questions(spec: PodSpec, python: str, weights: str) -> dict[str, tuple[str, ...]]:
+    """Commands by name. `python`: the engine's interpreter. `weights`: the folder that downloads go to."""
+    asked = {name: tuple(part.format(weights=weights) for part in argv) for name, argv in _DATA["questions"].items()}
+    size = (python, "-c", _script("model_size.py"))
+    models = {
+        f"model {key}": (*size, model.repo, *filter(None, [model.revision])) for key, model in spec.models.items()
+    }
+    return {"gpus": ("nvidia-smi", *host.QUERY), "torch": (python, "-c", _script("torch_cuda.py"))} | asked | models
+
+
+def facts(outputs: Mapping[str, str]) -> Facts:
+    """What the answers say. A question that failed has no entry."""
+    said = {name: outputs.get(name, "") for name in ("gpus", "driver", "topology", "kernel", "memory", "memory_limit")}
+    ram = (_gib(r"MemAvailable: +(\d+)", said["memory"], 1024), _gib(r"^(\d+)$", said["memory_limit"]))
+    return Facts(
+        host=host.parse_query(said["gpus"], host.cuda_version(said["driver"])),
+        torch=_json(outputs.get("torch", "")),
+        models={name.removeprefix("model "): _json(outputs[name]) for name in outputs if name.startswith("model ")},
+        ram=min((size for size in ram if size is not None), default=None),
+        disk=_gib(r"\s(\d+)\s+\d+%", outputs.get("disk", "")),
+        shm=_gib(r"\s(\d+)\s+\d+\s+\d+\s+\d+%", outputs.get("shm", "")),
+        xids=tuple(int(found) for found in re.findall(r"NVRM: Xid \(.*?\): (\d+)", said["kernel"])),
+        clock=float(found[0]) if (found := re.findall(r"^\d{1,12}$", outputs.get("clock", "").strip())) else None,
+        peer_to_peer=host.peer_to_peer(said["topology"]),
+    )
+
+
+def judge(spec: PodSpec, facts: Facts) -> Preflight:
+    """Every check whose figures are known, in the table's order."""
+    figures, checks, may_sleep = _figures(spec, facts), [], True
+    for name, row in _DATA["checks"].items():
+        known = [figures[row[column]] for column in ("more", "than", "shown") if column in row]
+        left_out = (row.get("cuda") and not figures["torch_cuda"]) or (row.get("sleep") and not sleeps(spec))
+        if None in known or left_out:
+            continue
+        problem = known[0] > known[1] if "than" in row else bool(known[0])
+        may_sleep = may_sleep and not (problem and row.get("sleep"))
+        says, remedy = (row[column].format(**figures) for column in ("says" if problem else "fine", "remedy"))
+        checks.append(Check(name, row["verdict"], says, remedy) if problem else Check(name, "ok", says))
+    return Preflight(all(check.verdict != "no-go" for check in checks), tuple(checks), may_sleep)
+
+
+def _figures(spec: PodSpec, facts: Facts) -> dict[str, Any]:
+    """Whatever the table speaks of."""
+    gpus, torch, used = facts.host.gpus, facts.torch, spec.serve.memory_utilization or 0.9
+    sizes = {key: model["bytes"] / _GIB for key, model in facts.models.items() if model.get("bytes")}
+    wanted = {spec.serve.model, *spec.preload.models, *(spec.models if sleeps(spec) else ())} & set(sizes)
+    missing = sum(sizes[key] - facts.models[key].get("cached", 0) / _GIB for key in wanted)
+    weights, quantisation = sizes.get(spec.serve.model), facts.models.get(spec.serve.model, {}).get("quantisation")
+    memory = min((gpu.memory_total_mib / 1024 for gpu in gpus if gpu.memory_total_mib), default=None)
+    powerless = [str(gpu.index) for gpu in gpus if gpu.pstate and gpu.power_w is None]
+    # A driver that is too old may still serve through the forward-compatibility package: torch's answer counts.
+    usable = torch.get("cuda") if torch.get("count") else facts.host.cuda
+    asleep = len(spec.models) - 1
+    return {
+        **{"one": 1, "gpus": len(gpus), "name": gpus[0].name if gpus else None, "needed": gpus_of(spec)},
+        **{"driver": facts.host.driver, "cuda": facts.host.cuda, "gpu_error": facts.host.gpu_error or ""},
+        **{"torch_cuda": torch.get("cuda"), "torch_count": torch.get("count"), "torch_error": torch.get("error") or ""},
+        **{"torch_major": _major(torch.get("cuda")), "usable_major": _major(usable)},
+        **{"ram_gib": facts.ram, "disk_gib": facts.disk, "shm_gib": facts.shm, "clock": facts.clock},
+        "cpu_build": "cuda" in torch and not torch["cuda"],
+        "powerless": ", ".join(powerless) if len(powerless) < len(gpus) else "",
+        "sick_xids": ", ".join(str(xid) for xid in facts.xids if xid in _LIMITS["sick_xids"]),
+        "quantisation": quantisation,
+        "least_capability": _DATA["capability"].get(quantisation),
+        "capability": min((gpu.capability for gpu in gpus if gpu.capability), default=None),
+        "share_gib": weights and weights / (spec.serve.tensor_parallel or 1),
+        "room_gib": memory and memory * used - _LIMITS["gpu_spare_gib"],
+        "used_gib": max((gpu.memory_used_mib / 1024 for gpu in gpus if gpu.memory_used_mib), default=0.0),
+        "used_limit_gib": _LIMITS["used_gpu_gib"],
+        "ram_wanted_gib": weights and weights * _LIMITS["ram_share"],
+        "disk_wanted_gib": missing + _LIMITS["disk_spare_gib"],
+        "shm_wanted_gib": _LIMITS["shm_gib"] if gpus_of(spec) > 1 else None,
+        "built": _LIMITS["built"],
+        "sizeless": ", ".join(key for key in spec.models if key not in sizes),
+        # At worst the smallest model is awake and all others sleep.
+        "sleepers_gib": _LIMITS["sleeper_ram"] * (sum(sizes.values()) - min(sizes.values(), default=0.0)),
+        "sleepers_gpu_gib": asleep * _LIMITS["sleeper_gpu_gib"],
+        "unused_gib": memory and memory * (1 - used),
+    }
+
+
+def _script(name: str) -> str:
+    return files("bootstrap").joinpath("probes", name).read_text("utf-8")
+
+
+def _json(text: str) -> dict[str, Any]:
+    """The last line that is a JSON object: libraries print warnings before it."""
+    for line in reversed(text.splitlines()):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _gib(pattern: str, text: str, unit: int = 1) -> float | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return int(found[1]) * unit / _GIB if found else None
+
+
+def _major(version: str | None) -> int | None:
+    return int(version.split(".")[0]) if version else None
