@@ -1,30 +1,24 @@
-"""What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure."""
+"""What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure.
 
+redact.toml has what looks like one.
+"""
+
+import base64
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
+
+from bootstrap.toml_reader import data
 
 MARK = "[redacted]"
 WITHHELD = "[line withheld: redactor failed]"
+DUMP = "[line withheld: an environment]"
 SHORTEST = 8  # characters; a shorter value of an environment variable is a word that may occur anywhere
-
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
-
-_NAMED = r"(?:api[_-]?key|access[_-]?key|(?:access|auth|hf|hub|client|operator)[_-]?token|secret|passw(?:or)?d)"
-
-# Every repeat of a prefix is bounded, so that a long line costs time in proportion to its length.
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (r"\b(hf_|sk-|rpa_|ghp_|github_pat_|xox[a-z]-)[\w-]{8,}", MARK),
-        (r"((?:proxy-)?authorization|x-api-key)(['\"]?\s*[:=,]\s*(?:b?['\"])?)[^'\"\r\n]+", rf"\1\2{MARK}"),
-        (r"\bbearer\s+[\w.~+/=-]+", f"Bearer {MARK}"),
-        (rf"\b([\w-]{{0,40}}{_NAMED})(['\"]?\s*[:=]\s*[\[(]?['\"]?)[^\s'\",;&)}}\]]+", rf"\1\2{MARK}"),
-        (rf"(--[\w-]{{0,40}}{_NAMED})(\s+)\S+", rf"\1\2{MARK}"),
-        (r"(?<![\w-])token=[^\s'\",;&)}\]]+", f"token={MARK}"),
-        (r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@]{1,256}@", rf"\1{MARK}@"),
-    )
-)
+_PEM_LINES = 128  # of 64 characters: more than the largest key has; then an end that never came is given up
+_DATA = data("redact.toml")
+_SECRET_NAME = re.compile(_DATA["secret_name"], re.IGNORECASE)
+_DUMP, _PEM_BEGIN, _PEM_END = (re.compile(_DATA[name]) for name in ("dump", "pem_begin", "pem_end"))
+_SHAPES = [(re.compile(row["is"], re.IGNORECASE), row["by"].replace("{mark}", MARK)) for row in _DATA["shape"]]
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -33,25 +27,54 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Redacts lines for a fixed set of secret values. Empty values are ignored."""
+    """Redacts the lines of several sources for a fixed set of secret values. Empty values are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        plain = set(filter(None, secrets))
-        spellings = plain | {quote(secret, safe="", errors="replace") for secret in plain}
+        spellings = {spelling for secret in filter(None, secrets) for spelling in _spellings(secret)}
         # The longest first: a secret that holds another must not leave its rest behind.
         self._known = sorted(spellings, key=len, reverse=True)
+        self._pem: dict[str, int] = {}  # by source: lines of a key that are still hidden
 
-    def line(self, text: str) -> str:
-        """The line without its secrets; WITHHELD when anything at all goes wrong. Never raises."""
+    def line(self, text: str, source: str = "") -> str:
+        """The line without its secrets, or a notice in its place when anything at all goes wrong. Never raises."""
         try:
-            for secret in self._known:
-                text = text.replace(secret, MARK)
-            for pattern, replacement in _PATTERNS:
-                text = pattern.sub(replacement, text)
+            return DUMP if _DUMP.search(text) else self._clean(self._without_keys(text, source))
         except Exception:  # noqa: BLE001  fails closed: whatever it was, the line must not pass
             return WITHHELD
-        return text
 
     def argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """A command line fit to be shown: the value after a flag like --api-key is a line of its own here."""
-        return tuple(self.line("\n".join(command)).split("\n"))
+        return tuple(self._clean("\n".join(command)).split("\n"))
+
+    def _clean(self, text: str) -> str:
+        for secret in self._known:
+            text = text.replace(secret, MARK)
+        for pattern, replacement in _SHAPES:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def _without_keys(self, text: str, source: str) -> str:
+        before, hidden = text, self._pem.pop(source, 0)
+        if not hidden and (begin := _PEM_BEGIN.search(text)):
+            before, text, hidden = text[: begin.start()], text[begin.end() :], _PEM_LINES
+        if not hidden:
+            return text
+        kept = before if before is not text else ""
+        if end := _PEM_END.search(text):
+            return kept + MARK + self._without_keys(text[end.end() :], source)
+        if hidden > 1:
+            self._pem[source] = hidden - 1
+        return kept + MARK
+
+
+def _spellings(secret: str) -> set[str]:
+    """As it is, in a URL, and inside of base64 at each of the three places where it may begin."""
+    raw = secret.encode(errors="surrogatepass")
+    found = {secret, quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
+    found.add(quote_plus(secret, errors="replace"))
+    for before in range(3) if len(raw) >= SHORTEST else ():
+        coded = base64.b64encode(b"\0" * before + raw).decode()
+        # Without the characters that hold bits of what stands before and after.
+        whole = coded[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
+        found |= {whole, whole.replace("+", "-").replace("/", "_")}
+    return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import cast
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bootstrap.redact import MARK, WITHHELD, Redactor, secret_values
+from bootstrap.redact import DUMP, MARK, SHORTEST, WITHHELD, Redactor, secret_values
 
 PLAIN = Redactor(())
 
@@ -27,7 +28,14 @@ PLAIN = Redactor(())
         "(b'authorization', b'Bearer SECRET')",
         "'x-api-key': 'SECRET with spaces'",
         "curl -H 'bearer SECRET.abc~x'",
-        "OPENAI_API_KEY=SECRET",
+        "with OPENAI_API_KEY=SECRET",
+        "github_pat_SECRETSECRETSECRET and AKIASECRETSECRET",
+        "token eyJSECRETSECRET.SECRETSECRET.SECRET",
+        "Set-Cookie: session=SECRET; Path=/",
+        "https://cdn.host/x?Expires=1&Signature=SECRET~&Key-Pair-Id=SECRET",
+        "https://bucket.host/x?X-Amz-Credential=SECRET%2F1&X-Amz-Signature=SECRET",
+        "-----BEGIN RSA PRIVATE KEY-----\\nSECRET\\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY----- SECRET",
         '{"api_key": "SECRET"}',
         "non-default args: {'api_key': ['SECRET']}",
         "'hf_token': 'SECRET'",
@@ -39,8 +47,9 @@ PLAIN = Redactor(())
     ],
 )
 def test_what_looks_like_a_secret_goes(line: str) -> None:
-    assert "SECRET" not in PLAIN.line(line)
-    assert MARK in PLAIN.line(line)
+    said = Redactor(()).line(line)
+    assert "SECRET" not in said
+    assert MARK in said
 
 
 @pytest.mark.parametrize(
@@ -66,8 +75,69 @@ def test_a_url_keeps_its_host() -> None:
 @given(st.text(min_size=1), st.text(), st.text())
 def test_a_known_secret_goes_wherever_it_stands(secret: str, before: str, after: str) -> None:
     secret = "\u2603" + secret  # No line of ours has it by chance.
-    for spelling in (secret, quote(secret, safe="", errors="replace")):
+    for spelling in (
+        *(secret, quote(secret, safe="", errors="replace"), quote(secret, errors="replace")),
+        quote_plus(secret, errors="replace"),
+    ):
         assert spelling not in Redactor([secret]).line(before + spelling + after)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=9), st.text("abcXYZ012_-", min_size=SHORTEST, max_size=40), st.binary(max_size=9))
+def test_a_known_secret_goes_out_of_base64_wherever_it_stands_in_it(before: bytes, secret: str, after: bytes) -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        line = Redactor([secret]).line("x " + encode(before + secret.encode() + after).decode())
+        left = "".join(part for part in line.removeprefix("x ").split(MARK))
+        # At most a character at each end, which also holds bits of the neighbours, is left of it.
+        assert len(left.rstrip("=")) * 6 <= (len(before) + len(after)) * 8 + 2 * 6
+
+
+PEM = ["-----BEGIN EC PRIVATE KEY-----", "MHcCAQEEIBSECRETSECRET", "SECRET==", "-----END EC PRIVATE KEY-----"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["engine", "bridge"]), max_size=8), st.integers(0, 3))
+def test_a_key_over_many_lines_goes_whatever_another_source_says_meanwhile(turns: list[str], at: int) -> None:
+    redactor, said = Redactor(()), []
+    for number, line in enumerate(PEM):
+        said.append(redactor.line(line, "engine"))
+        for source in turns if number == at else ():
+            if source == "bridge":
+                assert redactor.line("a line of the bridge", source) == "a line of the bridge"
+    assert "SECRET" not in "".join(said)
+    assert redactor.line("after it", "engine") == "after it"
+
+
+def test_a_key_that_never_ends_hides_no_more_than_a_key_has() -> None:
+    redactor = Redactor(())
+    redactor.line(PEM[0])
+    hidden = [redactor.line("a line") for _ in range(200)].count(MARK)
+    assert 100 < hidden < 150
+
+
+def test_what_stands_before_and_after_a_key_on_its_line_stays() -> None:
+    assert PLAIN.line(f"a {' '.join(PEM)} b {' '.join(PEM)} c") == f"a {MARK} b {MARK} c"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "HF_HOME=/workspace/hf",
+        'declare -x MY_SETTING="SECRET"',
+        "+ export X=SECRET",
+        "environ({'PATH': '/bin', 'X': 'SECRET'})",
+        "PATH=/bin\0X_Y=SECRET",
+        "cat /proc/1/environ",
+    ],
+)
+def test_an_environment_goes_whole(line: str) -> None:
+    assert PLAIN.line(line) == DUMP
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_line_is_answered_by_a_line(text: str) -> None:
+    assert isinstance(Redactor(()).line(text), str)
 
 
 def test_the_longer_of_two_secrets_leaves_nothing_behind() -> None:
@@ -94,7 +164,14 @@ def test_a_command_line_hides_the_value_of_a_secret_flag() -> None:
 
 def test_secret_values_are_found_by_name_and_short_ones_are_words() -> None:
     env = {"HF_TOKEN": "hf_12345678", "RUNPOD_API_KEY": "0123456789", "MY_PASSWORD": "short", "PATH": "/usr/bin:/bin"}
-    assert secret_values(env) == ("hf_12345678", "0123456789")
+    plain = {"TOKENIZERS_PARALLELISM": "falsefalse", "GIT_AUTHOR_NAME": "somebody else", "KEYBOARD": "qwertyqwerty"}
+    more = {
+        "AWS_SECRET_ACCESS_KEY": "a1234567",
+        "DB_DSN": "b1234567",
+        "API_TOKENS": "c1234567",
+        "PGPASSWORD": "d1234567",
+    }
+    assert secret_values({**env, **plain, **more}) == ("hf_12345678", "0123456789", *more.values())
 
 
 @pytest.mark.parametrize("unit", ["a", "a-", "bearer ", "://", "api_key", "a:b@", "http://", "--", "authorization"])
