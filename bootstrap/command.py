@@ -89,12 +89,15 @@ def _said(spec: PodSpec, key: str, column: str) -> Iterator[tuple[Mapping[str, A
 
 
 def _speculation(spec: PodSpec, key: str) -> dict[str, Any] | None:
-    serve, own = spec.serve, dict(spec.models[key].speculative)
-    method = serve.speculation if serve.speculation != "auto" else own.get("method") if serve.speculation_auto else None
-    if method in (None, "off"):
-        return own if own and serve.speculation == "auto" and serve.speculation_auto else None
+    """What --speculative-config says; None for no speculation."""
+    own, method = dict(spec.models[key].speculative), spec.serve.speculation
+    if method == "auto":
+        method = own.get("method", "own") if own and spec.serve.speculation_auto else "off"
+    if method == "off":
+        return None
+    assumed = {row["draft"]: row["assumed"][method] for row in ROWS.values() if method in row.get("assumed", {})}
     said = {row["draft"]: value for row, value in _said(spec, key, "draft") if method in row["methods"]}
-    return (own if own.get("method") == method else {"method": method}) | said
+    return (own if own.get("method", "own") == method else {"method": method, **assumed}) | said
 
 
 def _levels(spec: PodSpec) -> list[str]:

@@ -68,7 +68,7 @@ def _override(document: dict[str, Any], environ: Mapping[str, str]) -> dict[toml
     """Writes the variables into the document; returns which one said what. An empty one means the default."""
     said: dict[toml.Path, str] = {}
     for pattern, row in ROWS.items():
-        variable = row.get("variable")
+        variable = row.get("variable", "")
         if variable not in environ:
             continue
         served = str(_table(document, ("serve",)).get("model"))

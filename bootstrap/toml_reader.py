@@ -133,7 +133,7 @@ class Reader:
         if "is" not in row:
             return self._section(row, path, table.get(path[-1], {}))
         if path[-1] not in table and row.get("required"):
-            raise self.error(f'[{".".join(path[:-1])}] needs "{path[-1]}"', path[:-1])
+            raise self.error(f'[{".".join(path[:-1])}] needs "{path[-1]}"', path)
         value = table.get(path[-1], row.get("default"))
         says = wrong(value, {**KINDS[row["is"]], **row}) if path[-1] in table else None
         if says:

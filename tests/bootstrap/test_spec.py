@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bootstrap.spec import PodSpec, SpecError, not_in_force, parse
+from bootstrap import toml_reader
+from bootstrap.spec import ROWS, SpecError, load, parse
+from tests.bootstrap import settings_table
 
 DOC = Path(__file__).parents[2] / "docs" / "config.md"
 MINIMAL = '[serve]\nmodel = "a"\n[models.a]\nrepo = "x/a"\n'
@@ -29,7 +29,7 @@ def test_the_smallest_file_leaves_everything_to_the_defaults() -> None:
     assert (spec.serial, spec.served.names, spec.served.repo) == (0, ("a",), "x/a")
     assert (spec.serve.context, spec.serve.prefix_caching, spec.serve.kv_dtype) == (None, None, "auto")
     assert (spec.bridge.ping_seconds, spec.bridge.max_streams, spec.bridge.effort.xhigh) == (15.0, 256, 32_768)
-    assert not_in_force(spec) == ()
+    assert spec.overrides == ()
 
 
 def test_the_whole_example_of_the_documentation_is_read() -> None:
@@ -37,26 +37,146 @@ def test_the_whole_example_of_the_documentation_is_read() -> None:
     assert spec.served.names == ("nemotron", "claude-nemotron", "claude-nemotron[1m]")
     assert dict(spec.models["qwen3-coder"].speculative)["num_speculative_tokens"] == 12
     assert dict(spec.serve.env) == {"HF_XET_HIGH_PERFORMANCE": "1"}
-    assert "[idle] stop_after_minutes" in not_in_force(spec)
+    assert (spec.swap.on_request, spec.idle.stop_after_minutes, spec.code.sha256[:4]) == (True, 20, "9f86")
 
 
-def written(kind: type = PodSpec, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Every (section, key) that can be written."""
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            yield ".".join(path), name
-        elif isinstance(hint, type):
-            yield from written(hint, (*path, name))
-        else:
-            yield from written(get_args(hint)[1], (*path, name, "<key>"))
+@pytest.mark.parametrize("section", settings_table.sections())
+def test_the_documentation_says_of_every_setting_what_the_table_says(section: str) -> None:
+    heading = f"## [{section}]\n" if section else "## Top level\n"
+    part = DOC.read_text(encoding="utf-8").split(heading, 1)[1].split("\n## ", 1)[0]
+    assert settings_table.table(section) in part
 
 
-def test_the_documentation_has_every_section_and_key() -> None:
-    text = DOC.read_text(encoding="utf-8")
-    for section, key in written():
-        heading = f"## [{section}]\n" if section else "## Top level\n"
-        part = text.split(heading, 1)[1].split("\n## ", 1)[0]
-        assert f"| `{key}` |" in part, (section, key)
+VARIABLES = [
+    "VL_MODEL",
+    "VL_CTX",
+    "VL_SPEC",
+    "VL_SPEC_N",
+    "VL_LOOK_MIN",
+    "VL_LOOK_MAX",
+    "VL_BATCHED",
+    "VL_SEQS",
+    "VL_UTIL",
+    "VL_KV",
+    "VL_DSPARK_N",
+    "VL_SWAP",
+    "VL_SPEC_AUTO",
+    "VL_PRECHARGE",
+    "VL_FLASHINFER",
+    "VL_NUMA",
+    "VL_EP",
+    "VL_OPT",
+    "VL_FASTOK",
+    "VL_KVBYTES",
+    "VL_MM_IMAGES",
+    "VL_DP",
+    "VL_BRIDGE",
+    "VL_ALIASES",
+    "VL_EFFORT_PATCH",
+    "VL_ATTN",
+    "VL_ASYNC",
+    "VL_DESKTOP",
+]
+
+
+def test_every_variable_of_the_seed_deployment_has_its_setting() -> None:
+    assert sorted(row["variable"] for row in ROWS.values() if "variable" in row) == sorted(VARIABLES)
+
+
+def test_the_table_uses_its_own_words() -> None:
+    known = {"is", "default", "required", "least", "above", "most", "options", "wants", "flag", "json", "with", "env"}
+    known |= {"env_words", "draft", "methods", "assumed", "variable", "words", "excludes", "restarts", "says"}
+    known |= {"type", "pattern", "values", "unique", "shown"}
+    for path, row in ROWS.items():
+        assert set(row) <= known, path
+        assert row["restarts"] in ("nothing", "bridge", "engine", "pod"), path
+        if "default" in row and path[-1] != "names":
+            assert toml_reader.wrong(row["default"], {**row, "least": min(row.get("least", 0), 0)}) is None, path
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "place", "value"),
+    [
+        ("VL_MODEL", "qwen3-coder", "serve.model", "qwen3-coder"),
+        ("VL_SEQS", "8", "serve.concurrency", 8),
+        ("VL_BATCHED", "", "serve.batched_tokens", None),
+        ("VL_KV", "", "serve.kv_dtype", "auto"),
+        ("VL_UTIL", "0.9", "serve.memory_utilization", 0.9),
+        ("VL_ASYNC", "off", "serve.async_scheduling", False),
+        ("VL_FASTOK", "1", "serve.fast_tokenizer", True),
+        ("VL_SPEC", "on", "serve.speculation", "ngram"),
+        ("VL_OPT", "O3", "serve.optimization", 3),
+        ("VL_BRIDGE", "on", "bridge.mode", "translate"),
+        ("VL_BRIDGE", "native", "bridge.mode", "native"),
+        ("VL_EFFORT_PATCH", "off", "bridge.effort_budgets", False),
+        ("VL_SWAP", "off", "swap.on_request", False),
+        ("VL_SWAP", "a:nemotron,b:qwen3-coder", "swap.on_request", (("a", "nemotron"), ("b", "qwen3-coder"))),
+        ("VL_ALIASES", "claude-sonnet-5 claude-opus-5", "serve.aliases", ("claude-sonnet-5", "claude-opus-5")),
+        ("VL_PRECHARGE", "x/a y/b", "preload.models", ("x/a", "y/b")),
+        ("VL_DESKTOP", "on", "desktop.enabled", True),
+    ],
+)
+def test_a_variable_wins_over_the_file(variable: str, text: str, place: str, value: object) -> None:
+    spec = load(WHOLE, {variable: text, "PATH": "/bin"})
+    section, key = place.split(".")
+    assert getattr(getattr(spec, section), key) == value
+    assert spec.overrides == (variable,)
+
+
+def test_the_context_of_the_variable_is_that_of_the_model_that_is_served() -> None:
+    spec = load(WHOLE, {"VL_CTX": "1000", "VL_MODEL": "qwen3-coder"})
+    assert (spec.served.context, spec.models["nemotron"].context) == (1000, None)
+
+
+def test_a_variable_puts_what_it_excludes_out_of_force() -> None:
+    spec = load(WHOLE, {"VL_KVBYTES": "7"})
+    assert (spec.serve.kv_cache_bytes, spec.serve.memory_utilization) == (7, None)
+    with pytest.raises(SpecError, match=r"the variable VL_(UTIL|KVBYTES): .* exclude each other; keep one"):
+        load(WHOLE, {"VL_KVBYTES": "7", "VL_UTIL": "0.9"})
+    assert load(WHOLE, {"VL_KVBYTES": "", "VL_UTIL": "0.9"}).serve.memory_utilization == 0.9
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says"),
+    [
+        ("VL_SEQS", "many", 'the variable VL_SEQS: "concurrency" in [serve] must be a whole number >= 1'),
+        ("VL_CTX", "0", 'the variable VL_CTX: "context" in [models.nemotron] must be a whole number >= 1'),
+        ("VL_ASYNC", "perhaps", 'the variable VL_ASYNC: "async_scheduling" in [serve] must be true or false'),
+        ("VL_MODEL", "nemotrom", 'VL_MODEL: "model" in [serve] has "nemotrom", and there is no [models.nemotrom]'),
+        ("VL_SWAP", "a:b", 'VL_SWAP: "on_request" in [swap] has "b", and there is no [models.b]'),
+        ("VL_ALIASES", "a a", 'the variable VL_ALIASES: "aliases" in [serve] must be a list of different names'),
+        ("VL_OPT", "4", 'the variable VL_OPT: "optimization" in [serve] must be a whole number from 0 to 3'),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str, says: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load(WHOLE, {variable: text})
+    assert says in str(caught.value)
+    assert caught.value.line is None
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(VARIABLES), st.text(max_size=20), max_size=4))
+def test_any_variable_is_taken_or_refused_by_its_name(environ: dict[str, str]) -> None:
+    try:
+        said = load(WHOLE, environ).overrides
+    except SpecError as error:
+        said = tuple(sorted(environ)) if any(f"the variable {name}:" in str(error) for name in environ) else ()
+    assert said == tuple(sorted(environ))
+
+
+def test_names_that_a_swap_routes_belong_to_their_model() -> None:
+    spec = parse(WHOLE.replace("on_request = true", 'on_request = { coder = "qwen3-coder" }'))
+    assert spec.names("qwen3-coder") == ("qwen3-coder", "coder")
+    assert 'the name "nemotron" belongs to [models.nemotron] already' in str(
+        fault(WHOLE.replace("on_request = true", 'on_request = { nemotron = "qwen3-coder" }'))
+    )
+
+
+def test_the_same_file_is_the_same_spec() -> None:
+    assert parse(WHOLE) == parse(WHOLE)
+    assert parse(WHOLE) != parse(WHOLE.replace("images = 4", "images = 5"))
+    assert parse(WHOLE).restarting() == parse(WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +211,12 @@ def test_the_documentation_has_every_section_and_key() -> None:
         ("stop_after_minutes = 20", "stop_after_minutes = -1", "must be a number > 0"),
         ('mirror = "hf://', 'mirror = "ftp://', '"mirror" in [log] must be "hf://…" or "dir://…"'),
         ('models = ["qwen3-coder"]', 'models = ["qwen"]', "there is no [models.qwen]"),
+        (
+            "[preload]",
+            '[models.x]\nrepo = "x/x"\npatches = { magic = "1" }\n[preload]',
+            '"patches" in [models.x] must be',
+        ),
+        ('sha256 = "9f', 'sha256 = "xx', "must be a SHA-256 digest"),
         ("enabled = false", 'enabled = "no"', '"enabled" in [desktop] must be true or false'),
         ("prompt_lookup_min = 3", "prompt_lookup_min = [3]", "must be a table of texts, numbers, true or false"),
     ],
@@ -177,7 +303,7 @@ literals = st.recursive(
     lambda inner: st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
     max_leaves=4,
 )
-WRITTEN = sorted(where for where in written() if where[0] and where[0] != "models.<key>")
+WRITTEN = sorted((".".join(path[:-1]), path[-1]) for path in ROWS if len(path) > 1 and "*" not in path)
 
 
 @settings(deadline=None)

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bootstrap import toml_reader as toml
-from bootstrap.toml_reader import Check, Reader, SpecError, line_of
+from bootstrap.toml_reader import Reader, SpecError, line_of
 
-
-class Thing(NamedTuple):
-    size: Annotated[int, toml.whole(1)]
-    label: Annotated[str, toml.TEXT] = "none"
-
-
-class Things(NamedTuple):
-    best: Thing
-    named: dict[str, Thing]
-
-
+SIZE = {"is": "whole", "least": 1, "required": True}
+LABEL = {"is": "text", "default": "none"}
+THING = {"size": SIZE, "label": LABEL}
 READER = Reader("[thing]\nsize = 1\n")
 
 
-def test_a_section_becomes_its_dataclass_with_its_defaults() -> None:
-    assert READER.section(Thing, ("thing",), {"size": 1}) == Thing(1)
+def test_a_section_becomes_its_keys_with_their_defaults() -> None:
+    assert READER.fields(THING, ("thing",), {"size": 1}) == {"size": 1, "label": "none"}
 
 
-def test_sections_nest() -> None:
+def test_sections_nest_and_are_equal_by_value_and_frozen() -> None:
     table = {"best": {"size": 1}, "named": {"a": {"size": 2}, "b": {"size": 3, "label": "x"}}}
-    assert READER.section(Things, (), table) == Things(Thing(1), {"a": Thing(2), "b": Thing(3, "x")})
+    schema = {"best": THING, "named": {"*": THING}}
+    read, again = READER.fields(schema, (), table), READER.fields(schema, (), table)
+    assert read == again
+    assert (read["best"].size, read["named"]["b"].label) == (1, "x")
+    with pytest.raises(AttributeError):
+        read["best"].size = 2
 
 
 def test_what_is_required_is_asked_for() -> None:
     with pytest.raises(SpecError, match=r'line 1: \[thing\] needs "size"'):
-        READER.section(Thing, ("thing",), {"label": "x"})
+        Reader("[thing]\nlabel = 'x'\n").fields(THING, ("thing",), {"label": "x"})
 
 
 def test_an_error_without_a_line_or_a_neighbour_says_neither() -> None:
@@ -42,65 +41,98 @@ def test_an_error_without_a_line_or_a_neighbour_says_neither() -> None:
     assert str(SpecError("no", 3, "k", "key")) == 'pod.toml line 3: no; did you mean "key"? (docs/config.md)'
 
 
-def one(check: Check) -> type:
-    """A section of one key."""
-
-    class One(NamedTuple):
-        value: object
-
-    One.__annotations__["value"] = Annotated[object, check]
-    return One
+def test_an_error_of_a_variable_names_it_instead_of_a_line() -> None:
+    error = Reader("size = 0\n", {("size",): "VL_SIZE"}).error("no", ("size",))
+    assert (str(error), error.line) == ("pod.toml: the variable VL_SIZE: no (docs/config.md)", None)
 
 
-@pytest.mark.parametrize(
-    ("check", "value", "ours"),
-    [
-        (toml.TEXT, "a b", "a b"),
-        (toml.whole(0), 0, 0),
-        (toml.number(0, 1), 1, 1.0),
-        (toml.TEXTS, [], ()),
-        (toml.NAMES, ["a", "a[1m]"], ("a", "a[1m]")),
-        (toml.ARGS, ["--moe-backend", "marlin"], ("--moe-backend", "marlin")),
-        (toml.ENV, {"A": ""}, (("A", ""),)),
-        (toml.PAIRS, {"method": "ngram", "n": 3}, (("method", "ngram"), ("n", 3))),
-        (toml.MIRROR, "dir:///logs", "dir:///logs"),
-    ],
-)
-def test_taken(check: Check, value: Any, ours: Any) -> None:
-    assert Reader("").section(one(check), (), {"value": value}).value == ours
+def row(kind: str, **more: Any) -> dict[str, Any]:
+    return {**toml.KINDS[kind], "is": kind, **more}
 
 
 @pytest.mark.parametrize(
-    ("check", "value"),
+    ("kind", "value"),
     [
-        (toml.TEXT, " "),
-        (toml.TEXT, "a\nb"),
-        (toml.TEXT, "\x1b[2J"),
-        (toml.FLAG, 1),
-        (toml.whole(1), 0),
-        (toml.whole(1), True),
-        (toml.whole(1), 1.0),
-        (toml.number(0, 1), 0),
-        (toml.number(0, 1), 1.01),
-        (toml.number(0), float("inf")),
-        (toml.number(0), True),
-        (toml.one_of("a", "b"), ["a"]),
-        (toml.TEXTS, "a"),
-        (toml.NAMES, ["a", "a"]),
-        (toml.NAMES, ["a b"]),
-        (toml.NAMES, ["--host"]),
-        (toml.ARGS, ["--api-key", "x"]),
-        (toml.ENV, {"1A": "x"}),
-        (toml.ENV, {"PASSERELLE_X": "x"}),
-        (toml.ENV, {"A": "\0"}),
-        (toml.PAIRS, {}),
-        (toml.PAIRS, {"a": {}}),
-        (toml.MIRROR, "hf://"),
+        (row("text"), "a b"),
+        (row("whole"), 0),
+        (row("number", most=1), 1),
+        (row("texts"), []),
+        (row("names"), ["a", "a[1m]"]),
+        (row("aliases"), []),
+        (row("args"), ["--moe-backend", "marlin", "--hostile", "--portable"]),
+        (row("env"), {"A": "", "B": "two\nlines"}),
+        (row("pairs"), {"method": "ngram", "n": 3}),
+        (row("patches"), {"config-ignore": ["a"], "transformers": "5.16.1"}),
+        (row("routes"), True),
+        (row("routes"), {"a": "b"}),
+        (row("store"), "dir:///logs"),
+        (row("store"), "hf://datasets/owner/name/path"),
+        (row("digest"), "0" * 64),
     ],
 )
-def test_refused(check: Check, value: Any) -> None:
-    with pytest.raises(SpecError, match='"value" must '):
-        Reader("").section(one(check), (), {"value": value})
+def test_taken(kind: dict[str, Any], value: Any) -> None:
+    assert toml.wrong(value, kind) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (row("text"), " "),
+        (row("text"), "a\nb"),
+        (row("text"), "\x1b[2J"),
+        (row("flag"), 1),
+        (row("whole", least=1), 0),
+        (row("whole"), True),
+        (row("whole"), 1.0),
+        (row("number", most=1), 0),
+        (row("number", most=1), 1.01),
+        (row("number"), float("inf")),
+        (row("number"), float("nan")),
+        (row("number"), True),
+        (row("choice", options=["a", "b"]), ["a"]),
+        (row("choice", options=["a", "b"]), "c"),
+        (row("texts"), "a"),
+        (row("texts"), [1]),
+        (row("names"), []),
+        (row("names"), ["a", "a"]),
+        (row("names"), ["a b"]),
+        (row("names"), ["--host"]),
+        (row("args"), ["--api-key", "x"]),
+        (row("args"), ["--served_model_name=x"]),
+        (row("env"), {"1A": "x"}),
+        (row("env"), {"PASSERELLE_X": "x"}),
+        (row("env"), {"A": "\0"}),
+        (row("env"), {"A": 1}),
+        (row("pairs"), {}),
+        (row("pairs"), {"a": {}}),
+        (row("patches"), {"other": "x"}),
+        (row("routes"), {"a": 1}),
+        (row("store"), "hf://"),
+        (row("store"), "dir://relative"),
+        (row("digest"), "xyz"),
+    ],
+)
+def test_refused(kind: dict[str, Any], value: Any) -> None:
+    says = toml.wrong(value, kind)
+    assert says is not None
+    assert says.startswith("must ")
+    assert "{" not in says
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+
+
+@given(st.sampled_from(sorted(toml.KINDS)), values)
+def test_any_value_of_any_kind_is_taken_or_refused(kind: str, value: Any) -> None:
+    says = toml.wrong(value, row(kind))
+    assert says is None or says.startswith("must ")
+
+
+@given(st.sampled_from(sorted(toml.KINDS)), st.text())
+def test_any_word_is_read_or_refused(kind: str, text: str) -> None:
+    says = toml.wrong(toml.word(text, row(kind)), row(kind))
+    assert says is None or says.startswith("must ")
 
 
 TEXT = '''serial = 1
