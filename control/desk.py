@@ -1,0 +1,108 @@
+"""Where a configuration is published from: a pod's store, the pod that watches it, and this machine's code for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bootstrap.report import Status
+from control.draft import Code, code_of
+from control.errors import Refused, UsageError
+from control.hub import CODE, CONFIG, HubStore, Published, open_store
+from control.publish import Publisher
+
+if TYPE_CHECKING:
+    from control.models import Pod
+    from control.reach import Reach
+
+HISTORY_MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One store, and the pod that watches it."""
+
+    store: HubStore
+    publisher: Publisher
+    first: bool
+    """Nothing is published there yet."""
+
+    def code(self, wanted: bool) -> Code | None:
+        """This version's code when it is asked for, or when a rented pod would have none."""
+        if not wanted and not (self.first and self.store.url.startswith("hf://")):
+            return None
+        from control import zipapp
+
+        made = zipapp.build()
+        return Code(made.sha256, made.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedPod:
+    """See control.publish.RunningPod."""
+
+    reach: Reach
+
+    async def status(self) -> Status:
+        return (await self.reach.status()).value
+
+    async def look(self) -> None:
+        await self.reach.ask({"cmd": "apply"})
+
+
+@asynccontextmanager
+async def open_desk(named: str | None, hub: str | None) -> AsyncIterator[Desk]:
+    """The desk of the pod that was named, or of the only one; `hub` names another store than the pod's own."""
+    from control.cli_link import open_ways
+    from control.keys import HUGGING_FACE, Keys
+    from control.providers import ENDED, find
+
+    provider, pod = await find(named)
+    tokens = await provider.tokens(pod.id)
+    async with open_store(hub or store_of(pod), Keys().get(HUGGING_FACE)) as store, await open_ways(pod.id) as ways:
+        there = await store.read((CONFIG,))
+        running = None if pod.state in ENDED else ReachedPod(ways.reach)
+        yield Desk(store, Publisher(store, tokens.operator, running), CONFIG not in there.files)
+
+
+def store_of(pod: Pod) -> str:
+    """Where this pod looks for its configuration. Raises Refused."""
+    from control import settings
+    from control.local.store import Store as LocalStore
+    from control.runpod.store import Store as RentedStore
+    from control.store import home
+
+    if pod.provider == "local":
+        return f"dir://{LocalStore(home()).hub(pod.id)}"
+    record = RentedStore(home()).known(pod.id)
+    url = (record.hub if record is not None else None) or settings.load().hub
+    if url is None:
+        raise Refused(
+            f"it is not known where pod {pod.id} looks for its configuration",
+            "name the store: --hub hf://datasets/owner/name, or once and for all: passerelle init",
+        )
+    return url
+
+
+async def older(store: HubStore, version: str | None) -> str:
+    """The whole id of the version that is meant; the one before the newest without a name.
+
+    Raises Refused when there is none, UsageError for the beginning of several ids.
+    """
+    found = [one.commit for one in await store.history(HISTORY_MOST)]
+    if version is None:
+        if len(found) < 2:
+            raise Refused(f"{store.url} has no version before the newest", "see them: passerelle config history")
+        return found[1]
+    matches = [commit for commit in found if commit.startswith(version)]
+    if len(matches) > 1 and version not in matches:
+        raise UsageError(f"{version!r} begins {len(matches)} versions", "give more of it")
+    return matches[0] if matches else version
+
+
+def code_in(there: Published) -> Code | None:
+    """The code that was published with a version."""
+    sha256, text = code_of(there.files.get(CONFIG)), there.files.get(CODE)
+    return Code(sha256, text) if sha256 is not None and text is not None else None
