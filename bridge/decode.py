@@ -1,11 +1,11 @@
-"""One record of an engine's chat completion (a chunk of its stream, or the whole answer) -> events, in our words."""
+"""One record of an engine's answer (of its stream, or the whole of it) -> events, in our words. Both dialects."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from bridge.errors import EngineBroken, engine_message, from_engine
+from bridge.errors import EngineGarbled, engine_message, from_engine
 
 Kind: TypeAlias = Literal["thinking", "text", "tool_use"]  # of a content block, as Anthropic names it
 
@@ -29,13 +29,17 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The engine's finish_reason, and the stop string that matched if one did."""
+    """The engine's reason, and the stop string that matched if one did."""
 
     reason: str
     stop: str | None
 
 
-Event: TypeAlias = Part | Usage | Finish
+class End(msgspec.Struct, frozen=True, gc=False):
+    """The last record of a stream."""
+
+
+Event: TypeAlias = Part | Usage | Finish | End
 
 
 class _Function(msgspec.Struct):
@@ -72,37 +76,48 @@ class _Usage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
 
 
+class _Message(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+# What is read of a chat completion, of Anthropic's events and of its message. `object`, `code` and a `message` that is
+# a text are of the older way to put an error inside a stream.
 class _Record(msgspec.Struct):
-    """The fields that we read. `object` and `code` are of the older way to put an error inside a stream."""
-
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
     object: str | None = None
     code: Any = None
+    type: str | None = None
+    message: _Message | str | None = None
+    content_block: dict[str, Any] = {}
+    delta: dict[str, Any] = {}
+    stop_reason: str | None = None
 
 
 _parse = msgspec.json.Decoder(_Record).decode
+_KINDS: dict[object, Kind] = {"text": "text", "thinking": "thinking", "tool_use": "tool_use"}
+_STATUS = {"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_error": 400, "not_found_error": 404}
 
 
 class Decoder:
-    """Keeps what one fragment of a tool call needs to know of the earlier ones."""
+    """Of chat completions. Keeps what one fragment of a tool call needs to know of the earlier ones."""
 
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
         self._ids: list[str] = []
 
     def record(self, data: bytes) -> Iterator[Event]:
-        """Raises EngineBroken for data that is not an engine's JSON, and what an error object in its place says."""
-        try:
-            record = _parse(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as cause:
-            raise EngineBroken(f"the engine sent a record that is not its protocol: {cause}") from cause
-        if record.error is not None or record.object == "error":
-            code = record.error.get("code", record.code) if isinstance(record.error, dict) else record.code
-            raise from_engine(int(code) if str(code).isdecimal() else 500, engine_message(data))
+        """Raises EngineGarbled for data that is not an engine's JSON, and what an error object in its place says."""
+        if data == b"[DONE]":
+            yield End()
+            return
+        record = _parsed(data)
         if (usage := record.usage) is not None:
             cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
             yield Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
@@ -121,8 +136,8 @@ class Decoder:
         if choice.finish_reason:
             yield Finish(choice.finish_reason, choice.stop_reason if isinstance(choice.stop_reason, str) else None)
 
+    # An id that differs from the index's own begins another call: some engines send index 0 for all of them.
     def _call(self, call: _Call, index: int) -> Part:
-        """An id that differs from the index's own begins another call: some engines send index 0 for all of them."""
         number, call_id = self._calls.get(index), call.id or ""
         if number is None or (call_id and self._ids[number] not in ("", call_id)):
             number = self._calls[index] = len(self._ids)
@@ -130,3 +145,34 @@ class Decoder:
         self._ids[number] = call_id or self._ids[number]
         function = call.function or _Function()
         return Part("tool_use", function.arguments or "", number, call_id, function.name or "")
+
+
+class NativeDecoder:
+    """Of an engine's own /v1/messages, without the text: those bytes go to the client as they are."""
+
+    def record(self, data: bytes) -> Iterator[Event]:
+        """As Decoder's."""
+        record = _parsed(data)
+        usage = record.message.usage if isinstance(record.message, _Message) else record.usage
+        if usage is not None:
+            cached = usage.cache_read_input_tokens
+            yield Usage((usage.input_tokens or 0) + (cached or 0), cached, usage.output_tokens or 0)
+        if kind := _KINDS.get(record.content_block.get("type")):
+            yield Part(kind, "")
+        if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
+            yield Finish(reason, None)
+        if record.type == "message_stop":
+            yield End()
+
+
+def _parsed(data: bytes) -> _Record:
+    try:
+        record = _parse(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        raise EngineGarbled(f"the engine sent a record that is not its protocol: {cause}") from cause
+    if record.error is not None or "error" in (record.object, record.type):
+        error = record.error if isinstance(record.error, dict) else {}
+        code = str(error.get("code", record.code))
+        status = int(code) if code.isdecimal() else _STATUS.get(str(error.get("type")), 500)
+        raise from_engine(status, engine_message(data))
+    return record

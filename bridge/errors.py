@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import msgspec
 
+from bridge.tables import TABLES
+
 
 class BridgeError(Exception):
     """`message` is for the person who reads the client's screen."""
@@ -24,9 +26,9 @@ class BridgeError(Exception):
         super().__init__(message)
         self.message = message
 
-    def envelope(self, request_id: str) -> bytes:
-        """The JSON body (or the `data:` of an error event) in Anthropic's shape."""
-        error = {"type": self.type, "message": self.message}
+    def envelope(self, request_id: str, type: str | None = None) -> bytes:
+        """The JSON body (or the `data:` of an error event) in Anthropic's shape. `type` where it is not its own."""
+        error = {"type": type or self.type, "message": self.message}
         return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
 
@@ -70,7 +72,11 @@ class EngineTimeout(BridgeError, type="timeout_error", status=504): ...
 
 
 class EngineBroken(BridgeError):
-    """A 5xx, an answer that is not its protocol, or one that was cut."""
+    """A 5xx, or an answer that was cut."""
+
+
+class EngineGarbled(EngineBroken):
+    """An answer that is not its protocol."""
 
 
 class AtCapacity(BridgeError, type="overloaded_error", status=529, retry_after=3): ...
@@ -86,19 +92,7 @@ class Internal(BridgeError): ...
 class SupervisorUnreachable(BridgeError, status=503, retry_after=2): ...
 
 
-# vLLM 0.25 to 0.33, SGLang 0.5: what an overflow is called, with the tokens `n` of the prompt and the maximum `max`.
-_PROMPT_OVERFLOWS = (
-    re.compile(r"maximum context length is (?P<max>\d+) tokens\b.*?(?P<n>\d+) input tokens, which exceeds", re.S),
-    re.compile(r"input \((?P<n>\d+) tokens\) is longer than the model's context length \((?P<max>\d+) tokens\)"),
-    re.compile(r"maximum context length is (?P<max>\d+)\b.*?request has (?P<n>\d+) input tokens", re.S),
-    re.compile(r"maximum context length is (?P<max>\d+)\b.*?prompt contains (?:at least )?(?P<n>\d+)", re.S),
-)
-_MAX_TOKENS = re.compile(
-    r"cannot be greater than max_model_len"
-    r"|you requested \d+ output tokens"
-    r"|'max_tokens' or 'max_completion_tokens' is too large"
-    r"|\(\d+ in the messages, \d+ in the completion\)"
-)
+_OVERFLOWS = [re.compile(pattern, re.DOTALL) for pattern in TABLES["overflow"]["patterns"]]
 _BY_STATUS = {404: NotFound, 408: EngineTimeout, 429: EngineBusy, 503: EngineBusy, 504: EngineTimeout}
 
 
@@ -107,10 +101,10 @@ def from_engine(status: int, message: str) -> BridgeError:
     message = message or f"the engine answered {status}"
     if status not in (400, 413, 422):
         return _BY_STATUS.get(status, EngineBroken)(message)
-    for pattern in _PROMPT_OVERFLOWS:
-        if (found := pattern.search(message)) and int(found["n"]) >= int(found["max"]):
-            return PromptTooLong(int(found["n"]), int(found["max"]))
-    return OutputTooLong(message) if _MAX_TOKENS.search(message) else InvalidRequest(message)
+    for overflow in filter(None, (pattern.search(message) for pattern in _OVERFLOWS)):
+        tokens, maximum = (int(number) if number else 0 for number in overflow.group("n", "max"))
+        return PromptTooLong(tokens, maximum) if maximum and tokens >= maximum else OutputTooLong(message)
+    return InvalidRequest(message)
 
 
 def engine_message(body: bytes) -> str:

@@ -1,162 +1,57 @@
-"""One request's life: engine bytes in, client bytes out, exactly one terminal event, and when to ping.
+"""A /v1/messages request, translated: the engine's chat completion -> Anthropic's stream, or its one message."""
 
-Pure: whoever owns the connections calls opened(), then feed() for each chunk, then eof() or fail(), and tick() when
-`ping_due` has come. Whatever these return goes to the client in that order, under `head`, which is settled then.
-"""
-
-from collections.abc import Iterable
-from typing import NamedTuple
-
+from bridge.answer import Answer
 from bridge.blocks import Blocks
-from bridge.decode import Decoder, Event, Finish, Part, Usage
-from bridge.encode import PING, Fold, Sent, frame, message_end, message_start
+from bridge.decode import Decoder, End, Event, Finish, Part, Usage
+from bridge.encode import PING, Sent, as_json, frame, message, message_delta
 from bridge.errors import BridgeError, EngineBroken
+from bridge.guard import Guard
 from bridge.ledger import Record
-from bridge.sse import Splitter
+from bridge.sse import data_of
 
-JSON = "application/json"
-EVENTS = "text/event-stream; charset=utf-8"
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
+_DONE_REASONS = ("stop", "tool_calls")
 _FAILED_REASONS = ("abort", "error")  # vLLM's, of a request that it gave up
+_TELL_S = 0.5  # between two counts of tokens to a client
 
 
-class Head(NamedTuple):
-    status: int
-    content_type: str
-    retry_after: int | None = None
+class Turn(Answer):
+    """Its message has the record's id. `max_tokens` are what the client asked for."""
 
+    ping = PING
 
-class Relay:
-    """An OpenAI request passed through: the engine's status, type and bytes, unread."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.head = Head(200, JSON)
-        self.ended = False
-        self._begun = False
-
-    @property
-    def ping_due(self) -> float | None:
-        return None
-
-    def opened(self, status: int, content_type: str) -> None:
-        self.record.phase = "pending"
-        self.record.failed = status >= 400
-        self.head = Head(status, content_type)
-
-    def feed(self, data: bytes, now: float) -> list[bytes]:
-        return self._take(data, now) if data and not self.ended else []
-
-    def eof(self, now: float) -> list[bytes]:
-        self.ended = True
-        self.record.stop = f"status {self.head.status}"
-        return []
-
-    def fail(self, error: BridgeError, now: float) -> list[bytes]:
-        if self.ended:
-            return []
-        self.ended = True
-        self.record.stop, self.record.failed = error.type, True
-        envelope = error.envelope(self.record.request_id)
-        if self._begun:
-            return self._cut(envelope)
-        self.head = Head(error.status, JSON, error.retry_after)
-        return [envelope]
-
-    def tick(self, now: float) -> list[bytes]:
-        return []
-
-    def _take(self, data: bytes, now: float) -> list[bytes]:
-        self.record.decodes("text", now)
-        self._begun = True
-        return [data]
-
-    def _cut(self, envelope: bytes) -> list[bytes]:
-        """In a stream the error is one more record; OpenAI clients read an `error` object."""
-        return [b"\n\ndata: %b\n\n" % envelope] if self.head.content_type.startswith("text/event-stream") else []
-
-
-class Turn(Relay):
-    """A /v1/messages request, translated; its message has the record's id. `ping_s` is the longest silence that a
-    streaming client is left in."""
-
-    def __init__(self, record: Record, ping_s: float) -> None:
-        super().__init__(record)
-        self.head = Head(200, EVENTS if record.stream else JSON)
-        self._encode = frame if record.stream else Fold().take
-        self._ping_s = ping_s
-        self._sent_at = record.arrived_at
+    def __init__(self, record: Record, ping_s: float, max_tokens: int, guard: Guard | None = None) -> None:
+        super().__init__(record, ping_s)
+        self._max_tokens = max_tokens
+        self._guard = guard
         self._started = False
-        self._splitter = Splitter()
+        self._told_at = 0.0
         self._decoder = Decoder()
-        self._blocks = Blocks(record.id)
-        self._usage = Usage(0, None, 0)
-        self._finish: Finish | None = None
+        self._blocks = Blocks(record.id, guard)
 
-    @property
-    def ping_due(self) -> float | None:
-        return self._sent_at + self._ping_s if self.record.stream and not self.ended else None
-
-    def opened(self, status: int, content_type: str) -> None:
-        self.record.phase = "pending"
-        # An engine that answers in one piece though a stream was asked: its JSON, one line, is the data of one record.
-        if content_type.startswith(JSON):
-            self._records(self._splitter.feed(b"data: "), now=0.0)
-
-    def _take(self, data: bytes, now: float) -> list[bytes]:
-        return self._records(self._splitter.feed(data), now)
-
-    def eof(self, now: float) -> list[bytes]:
-        """What the engine had finished is an answer; anything less is an error."""
-        if self.ended:
+    def _take(self, record: bytes, now: float) -> list[bytes]:
+        data = data_of(record) if self._streams else record
+        if data is None:
             return []
-        out = self._records(self._splitter.eof(), now)
-        return out if self.ended else out + self._end(now)
-
-    def fail(self, error: BridgeError, now: float) -> list[bytes]:
-        """A finished answer is still a whole one."""
-        return self._end(now) if self._finish is not None and not self.ended else super().fail(error, now)
-
-    def tick(self, now: float) -> list[bytes]:
-        due = self.ping_due
-        if due is None or now < due:
-            return []
-        self.record.pings += 1
-        self._begun, self._sent_at = True, now
-        return [PING]
-
-    def _cut(self, envelope: bytes) -> list[bytes]:
-        return [*map(frame, self._blocks.abandon()), b"event: error\ndata: %b\n\n" % envelope]
-
-    def _records(self, records: Iterable[bytes], now: float) -> list[bytes]:
         out: list[bytes] = []
-        try:
-            for record in records:
-                if record == b"[DONE]":
-                    return out + self._end(now)
-                for event in self._decoder.record(record):
-                    out += self._send(self._event(event, now), now)
-        except BridgeError as error:
-            out += self.fail(error, now)
+        for event in self._decoder.record(data):
+            if isinstance(event, End):
+                return out + self._end(now)
+            out += self._send(self._event(event, now), now)
         return out
 
     def _event(self, event: Event, now: float) -> list[Sent]:
         if isinstance(event, Part):
-            self.record.decodes("tool" if event.kind == "tool_use" else event.kind, now)
+            self._progress(event.kind, now)
             return self._blocks.take(event)
-        if isinstance(event, Usage):
-            self._count(event)
-        else:
+        if isinstance(event, Finish):
             self._finish = event
+        elif isinstance(event, Usage):
+            self._count(event)
+            if self._started and now - self._told_at >= _TELL_S:
+                self._told_at = now
+                return [message_delta(self._usage)]
         return []
-
-    def _count(self, usage: Usage) -> None:
-        """Cumulative; a field that a later record lacks keeps what was known."""
-        known, record = self._usage, self.record
-        cached = known.cached if usage.cached is None else usage.cached
-        self._usage = Usage(max(usage.prompt, known.prompt), cached, max(usage.output, known.output))
-        record.input_tokens, record.cached_tokens = self._usage.prompt, cached
-        record.output_tokens = self._usage.output
 
     def _end(self, now: float) -> list[bytes]:
         finish, self._finish = self._finish, None
@@ -164,25 +59,42 @@ class Turn(Relay):
             return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
         if finish.reason in _FAILED_REASONS:
             return self.fail(EngineBroken(f"the engine gave up this request (finish_reason {finish.reason})"), now)
-        closing = self._blocks.finish()
-        stop = self.record.stop = self._stop_reason(finish)
-        sequence = finish.stop if stop == "stop_sequence" else None
-        out = self._send([*closing, *message_end(stop, sequence, self._usage)], now)
+        matched = finish.stop if finish.reason == "stop" else None
+        closing = self._blocks.finish(complete=finish.reason in _DONE_REASONS and matched is None)
+        content = self._blocks.content
+        stop = self.record.stop = self._stop_reason(finish.reason, matched)
+        if stop == "end_turn" and {block["type"] for block in content} == {"thinking"}:
+            # The whole answer was taken for reasoning; a summary without a text would lose its conversation.
+            closing += self._blocks.take(Part("text", "".join(block["thinking"] for block in content)))
+            closing += self._blocks.finish(complete=True)
+        self.record.guarded = self._guard.found[0] if self._guard and self._guard.found else None
         self.ended = True
-        return out
+        if self.record.stream:
+            return self._send([*closing, message_delta(self._usage, stop, matched), {"type": "message_stop"}], now)
+        ends = {"stop_reason": stop, "stop_sequence": matched}
+        return self._sent([as_json(message(self.record.id, self.record.model, self._usage, content, **ends))], now)
 
-    def _stop_reason(self, finish: Finish) -> str:
-        if finish.reason == "stop" and finish.stop is not None:  # a call that this cut is not to be run
+    def _stop_reason(self, reason: str, matched: str | None) -> str:
+        if matched is not None:  # a call that this cut is not to be run
             return "stop_sequence"
+        if reason == "length" and 0 < self._usage.output < self._max_tokens:
+            return "model_context_window_exceeded"
         # A call is to be run whatever the engine calls this stop: vLLM says "stop" for a forced tool.
-        return _STOP_REASONS.get(finish.reason, "tool_use" if self._blocks.called else "end_turn")
+        called = any(block["type"] == "tool_use" for block in self._blocks.content)
+        return _STOP_REASONS.get(reason, "tool_use" if called else "end_turn")
 
+    # Whatever comes first, message_start goes before it.
     def _send(self, events: list[Sent], now: float) -> list[bytes]:
-        """Whatever comes first, message_start goes before it."""
+        if not self.record.stream:
+            return []
         if not self._started:
-            self._started = True
-            events = [message_start(self.record.id, self.record.model, self._usage), *events]
-        frames = [data for event in events if (data := self._encode(event))]
-        if frames:
-            self._begun, self._sent_at = True, now
-        return frames
+            self._started, self._told_at = True, now
+            empty = message(self.record.id, self.record.model, self._usage, [])
+            events = [{"type": "message_start", "message": empty}, *events]
+        return self._sent([frame(event) for event in events], now)
+
+    # Before the message's start Claude Code asks again for a stream, after this type alone (docs/bridge.md).
+    def _cut(self, error: BridgeError) -> list[bytes]:
+        kind = "overloaded_error" if error.status >= 500 and not self._started else None
+        envelope = error.envelope(self.record.request_id, kind)
+        return [*map(frame, self._blocks.abandon()), b"event: error\ndata: %b\n\n" % envelope]

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from bridge.errors import InvalidRequest
 from bridge.messages import History
+from bridge.support import Support
+
+ALL = Support()
 
 
-def engine_messages(system: object, messages: object) -> list[dict[str, Any]]:
-    return History(system, messages).messages
+def engine_messages(system: object, messages: object, support: Support = ALL) -> list[dict[str, Any]]:
+    return History(system, messages, support).messages
 
 
 def text(value: str, **extra: Any) -> dict[str, Any]:
@@ -115,23 +118,82 @@ def test_same_roles_in_a_row_are_one_message() -> None:
 
 
 def test_what_cannot_be_shown_is_named() -> None:
-    pdf = {"type": "document", "title": "T", "source": {"type": "base64", "media_type": "application/pdf", "data": "x"}}
-    note = {"type": "document", "source": {"type": "text", "data": "words"}}
+    note = {"type": "document", "title": "T", "source": {"type": "text", "data": "words"}}
+    parts = {"type": "document", "source": {"type": "content", "content": [text("in"), text("side")]}}
     lost = {"type": "image", "source": {"type": "file", "file_id": "f"}}
-    (message,) = engine_messages(None, [user(pdf, note, lost, {"type": "new_thing"})])
+    (message,) = engine_messages(None, [user(note, parts, lost, {"type": "new_thing"})])
     assert message["content"].split("\n") == [
         "T",
-        "[a document of type application/pdf is not shown to this model]",
         "words",
+        "in",
+        "side",
         "[an image that is not in the request is not shown to this model]",
         "[a block of type new_thing is not shown to this model]",
     ]
 
 
-def test_tool_references_are_found_and_named() -> None:
-    history = [user(result("t1", [{"type": "tool_reference", "tool_name": "Notebook"}]))]
-    assert History(None, history).loaded == {"Notebook"}
-    assert engine_messages(None, history)[0]["content"] == "Tool loaded: Notebook"
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "x"}}
+
+
+@pytest.mark.parametrize(
+    "block", [PDF, result("t1", [PDF]), {"type": "document", "source": {"type": "url", "url": "u"}}]
+)
+def test_a_pdf_is_refused_with_what_to_do(block: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"document: .*(application/pdf|url).*pdftotext.*images.*/rewind"):
+        engine_messages(None, [user(block)])
+
+
+def test_a_model_that_reads_text_only_is_told_of_images_where_they_were() -> None:
+    blind = Support(frozenset({"image"}))
+    history = [user(result("t1", [text("a"), IMAGE, IMAGE]), result("t2", [IMAGE]), IMAGE)]
+    note = "[an image is not shown: this model reads text only]"
+    assert engine_messages(None, history, blind) == [
+        {"role": "tool", "tool_call_id": "t1", "content": f"a\n{note}"},
+        {"role": "tool", "tool_call_id": "t2", "content": note},
+        {"role": "user", "content": note},
+    ]
+
+
+def test_several_images_of_several_results_keep_their_order() -> None:
+    def image(data: str) -> dict[str, Any]:
+        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+
+    got = engine_messages(None, [user(result("t1", [image("1"), image("2")]), result("t2", [image("3")]), image("4"))])
+    assert [message["role"] for message in got] == ["tool", "tool", "user"]
+    assert [part["image_url"]["url"][-1] for part in got[2]["content"]] == ["1", "2", "3", "4"]
+
+
+def test_thoughts_go_into_the_field_that_the_engine_reads() -> None:
+    blocks = [{"type": "thinking", "thinking": "T", "signature": ""}, text("A")]
+    (message,) = engine_messages(
+        None, [{"role": "assistant", "content": blocks}], Support(reasoning="reasoning_content")
+    )
+    assert message == {"role": "assistant", "content": "A", "reasoning_content": "T"}
+
+
+def test_a_block_array_and_a_plain_string_are_the_same_prompt() -> None:
+    def ends(content: object) -> list[dict[str, Any]]:
+        return engine_messages("S", [{"role": "user", "content": "u"}, {"role": "system", "content": content}])
+
+    assert ends([text("notes\n\nmore", cache_control={"type": "ephemeral"})]) == ends("notes\n\nmore")
+
+
+def test_what_a_history_does_to_the_tools() -> None:
+    def change(kind: str, **tool: Any) -> dict[str, Any]:
+        return {"type": f"tool_{kind}", "tool": tool}
+
+    definition = {"name": "New", "input_schema": {"type": "object"}}
+    blocks = [
+        change("addition", type="tool_reference", name="Later"),
+        change("removal", type="tool_reference", name="Gone"),
+        change("addition", type="tool_definition", definition=definition),
+    ]
+    loaded = user(result("t1", [{"type": "tool_reference", "tool_name": "Notebook"}]))
+    history = History("S", [loaded, {"role": "system", "content": blocks}], ALL)
+    assert history.offered == {"Notebook": True, "Later": True, "Gone": False, "New": True}
+    assert history.defined == [definition]
+    assert history.messages[1]["content"] == "Tool loaded: Notebook"
+    assert "Tool addition: Later\n\nTool removal: Gone\n\nTool addition: New" in history.messages[2]["content"]
 
 
 def test_an_assistant_turn_with_nothing_left_is_left_out() -> None:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import copy
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from bridge.errors import InvalidRequest
 from bridge.request import count, identity, parse, translate
+from bridge.support import Support
 from tests.bridge.chunks import DATA
+from tests.bridge.recorded import MESSAGES, conversations
 
 EFFORT = {"low": 1024, "high": 16384}
 TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "cache_control": {}}
@@ -61,9 +64,35 @@ def test_thinking_budgets(fields: dict[str, Any], budget: int | None) -> None:
     assert out(**fields).get("thinking_token_budget") == budget
 
 
-def test_disabled_thinking_is_told_to_the_template() -> None:
-    assert out(thinking={"type": "disabled"})["chat_template_kwargs"] == {"enable_thinking": False}
-    assert "chat_template_kwargs" not in out(thinking={"type": "adaptive"})
+@pytest.mark.parametrize(("kind", "switch"), [("enabled", True), ("disabled", False), ("adaptive", None), (None, None)])
+def test_thinking_is_switched_where_the_client_says_so(kind: str | None, switch: bool | None) -> None:
+    """Under both names that templates have for it; else the template's own default holds."""
+    got = out(thinking={"type": kind}).get("chat_template_kwargs")
+    assert got == (None if switch is None else {"enable_thinking": switch, "thinking": switch})
+
+
+OPTIONAL = {
+    "thinking_token_budget": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+    "chat_template_kwargs": {"thinking": {"type": "disabled"}},
+    "top_k": {"top_k": 5},
+    "parallel_tool_calls": {"tools": [TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    "response_format": {"output_config": {"format": {"type": "json_schema", "schema": {}}}},
+    "continue_final_message": {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]},
+    "stream_options": {},
+}
+
+
+@pytest.mark.parametrize("feature", OPTIONAL)
+def test_what_the_engine_refuses_is_left_out(feature: str) -> None:
+    request = ask(**OPTIONAL[feature])
+    assert feature in translate(request, model="m", effort=EFFORT)
+    without = translate(request, model="m", effort=EFFORT, support=Support(frozenset({feature})))
+    assert feature not in without
+    assert "add_generation_prompt" not in without
+
+
+def test_every_probe_is_of_something_that_a_request_may_hold() -> None:
+    assert set(Support().by_feature()) == {*OPTIONAL, "image", "native", "tokenize"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +109,30 @@ def test_disabled_thinking_is_told_to_the_template() -> None:
 def test_tool_choice(choice: object, engine: dict[str, Any]) -> None:
     got = out(tools=[TOOL], tool_choice=choice)
     assert {key: got[key] for key in ("tool_choice", "parallel_tool_calls") if key in got} == engine
-    assert "tool_choice" not in out(tool_choice=choice)
+
+
+def test_a_choice_without_tools_says_nothing() -> None:
+    for kind in ("auto", "any", "none"):
+        assert out(tool_choice={"type": kind}) == out()
+
+
+WEB = {"type": "web_search_20250305", "name": "web_search"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [
+        ([TOOL, WEB], {"type": "tool", "name": "web_search"}),
+        ([WEB], {"type": "any"}),
+        ([TOOL], {"type": "tool", "name": "nope"}),
+        ([TOOL], {"type": "tool"}),
+        ([], {"type": "tool", "name": "f"}),
+    ],
+)
+def test_a_forced_tool_that_cannot_run_here_is_refused(tools: list[Any], choice: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"tool_choice: \S+ cannot be forced.*web_search"):
+        out(tools=tools, tool_choice=choice)
+    assert "tool_choice" not in out(tools=[WEB], tool_choice={"type": "auto"})
 
 
 def test_tools() -> None:
@@ -142,6 +194,70 @@ def test_a_count_renders_what_the_turn_would() -> None:
     counted = count(request, model="m")
     for key in ("model", "messages", "tools", "chat_template_kwargs"):
         assert counted[key] == turn[key]
+
+
+def test_tools_come_and_go_with_the_conversation() -> None:
+    def change(kind: str, name: str) -> dict[str, Any]:
+        return {"type": f"tool_{kind}", "tool": {"type": "tool_reference", "name": name}}
+
+    inline = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {**TOOL, "name": "inline"}}}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": [change("addition", "later"), change("removal", "f"), inline]},
+    ]
+    got = out(tools=[TOOL, {**TOOL, "name": "later", "defer_loading": True}], messages=messages)
+    assert [tool["function"]["name"] for tool in got["tools"]] == ["later", "inline"]
+
+
+@pytest.mark.parametrize("sent", [sent for _, sent in MESSAGES], ids=[name for name, _ in MESSAGES])
+def test_every_recorded_request_is_accepted(sent: dict[str, Any]) -> None:
+    body, before = sent["body"], copy.deepcopy(sent["body"])
+    counts = sent["path"].endswith("count_tokens")
+    got = count(body, model="m") if counts else translate(body, model="m", effort=EFFORT)
+    assert body == before
+    known = {"model", "messages", "tools", "chat_template_kwargs"}
+    known |= {"add_generation_prompt", "return_token_strs"} if counts else {"max_tokens", "stream", "stream_options"}
+    assert got.keys() <= known | (set() if counts else {"thinking_token_budget"})
+    dump = json.dumps(got)
+    unknown = ('"cache_control"', "billing", '"signature"', "redacted", '"defer_loading"')
+    assert not [word for word in unknown if word in dump]
+    tools = [tool["function"]["name"] for tool in got.get("tools", [])]
+    assert len(tools) == len(set(tools))
+    calls: list[str] = []
+    for position, message in enumerate(got["messages"]):
+        if message["role"] == "system":
+            assert position == 0
+        elif message["role"] == "tool":  # each right after the calls, in their order
+            assert message["tool_call_id"] == calls.pop(0)
+        else:
+            assert calls == []
+            calls = [call["id"] for call in message.get("tool_calls", [])]
+    assert got["messages"][-1]["role"] in ("user", "tool")
+
+
+# Where the client itself rewrites what it had sent, and no bridge can keep a prefix.
+REWRITTEN = {
+    "b_toolsearch_deferred-main": [0],  # ToolSearch puts the loaded tools into `tools`
+    "h_err400_ladder-main": [2],  # after a refusal it leaves features out, deferred tools among them
+    "h_quirk_empty_turn-main": [0],  # its nudge goes before the last system message
+    "h_strict_role_system-main": [0],  # a refused system message moves into the user's
+}
+
+
+@pytest.mark.parametrize("name", conversations())
+def test_a_conversation_only_grows_at_its_end(name: str) -> None:
+    """Else the engine's prefix cache would miss. The last message may grow too: two of a role are one."""
+    rewritten = []
+    prompts = [translate(sent["body"], model="m", effort=EFFORT) for sent in conversations()[name]]
+    for turn, (first, second) in enumerate(pairwise(prompts)):
+        (*head, last), same = first["messages"], len(first["messages"]) - 1
+        grown = second["messages"][same] if len(second["messages"]) > same else {}
+        keeps = second["messages"][:same] == head and first.get("tools") == second.get("tools")
+        if not (
+            keeps and grown == {**last, "content": grown["content"]} and grown["content"].startswith(last["content"])
+        ):
+            rewritten.append(turn)
+    assert rewritten == REWRITTEN.get(name, [])
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: str(recorded["scenario"]))

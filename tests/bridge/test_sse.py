@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import EngineBroken
-from bridge.sse import Splitter
+from bridge.sse import Splitter, data_of
 
 
 def split(chunks: list[bytes], limit: int = 1 << 20) -> list[bytes]:
     splitter = Splitter(limit)
-    return [record for chunk in chunks for record in splitter.feed(chunk)] + list(splitter.eof())
+    records = [record for chunk in chunks for record in splitter.feed(chunk)] + [splitter.rest]
+    return [data for record in records if (data := data_of(record)) is not None]
 
 
 def cuts(data: bytes, places: list[int]) -> list[bytes]:
@@ -37,17 +38,15 @@ def test_no_cut_changes_the_records(lines: list[bytes], ends: list[bytes], place
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6), st.integers(1, 60))
 def test_garbage_is_records_or_our_error_alike_for_any_cut(data: bytes, places: list[int], limit: int) -> None:
-    def outcome(chunks: list[bytes]) -> tuple[list[bytes], bool]:
+    def outcome(chunks: list[bytes]) -> tuple[list[bytes | None], bool]:
         splitter, records = Splitter(limit), list[bytes]()
         try:
             for chunk in chunks:
                 for record in splitter.feed(chunk):
                     records.append(record)
-            for record in splitter.eof():
-                records.append(record)
         except EngineBroken:
-            return records, True
-        return records, False
+            return [*map(data_of, filter(data_of, records))], True
+        return [*map(data_of, filter(data_of, [*records, splitter.rest]))], False
 
     assert outcome(cuts(data, places)) == outcome([data])
 
@@ -65,8 +64,15 @@ def test_every_line_end_works(end: bytes) -> None:
 
 def test_a_record_ends_with_its_cr_without_waiting_for_the_lf() -> None:
     splitter = Splitter()
-    assert list(splitter.feed(b"data: a\r\n\r")) == [b"a"]
-    assert list(splitter.feed(b"\ndata: b\r\n\r\n")) == [b"b"]
+    assert list(splitter.feed(b"data: a\r\n\r")) == [b"data: a"]
+    assert [*map(data_of, splitter.feed(b"\ndata: b\r\n\r\n"))] == [b"b"]
+
+
+def test_records_are_the_bytes_that_came() -> None:
+    splitter = Splitter()
+    assert list(splitter.feed(b"event: x\ndata: a\n\n: ping\n\nda")) == [b"event: x\ndata: a", b": ping"]
+    assert splitter.rest == b"da"
+    assert (data_of(b": ping"), data_of(b""), data_of(b"event: x\ndata: a")) == (None, None, b"a")
 
 
 def test_bom_and_a_missing_last_blank_line() -> None:
@@ -77,9 +83,4 @@ def test_the_buffer_is_bounded_and_what_came_before_is_kept() -> None:
     splitter, seen = Splitter(limit=100), list[bytes]()
     with pytest.raises(EngineBroken):
         seen.extend(splitter.feed(b"data: fine\n\n" + b"data: " + b"x" * 200))
-    assert seen == [b"fine"]
-
-
-def test_comments_without_end_do_not_count_as_a_record() -> None:
-    splitter = Splitter(limit=100)
-    assert list(splitter.feed(b": keep-alive\n" * 1000)) == []
+    assert seen == [b"data: fine"]

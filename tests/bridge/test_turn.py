@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.errors import EngineBroken, EngineUnreachable, InvalidRequest
+from bridge.answer import EVENTS, JSON, Head
+from bridge.errors import BridgeError, EngineBroken, EngineTimeout, EngineUnreachable, InvalidRequest
+from bridge.guard import Guard
 from bridge.ledger import Record
-from bridge.turn import EVENTS, JSON, Head, Relay, Turn
+from bridge.turn import Turn
 from tests.bridge.chunks import (
     DONE,
     chunk,
@@ -28,7 +30,7 @@ SSE = "text/event-stream; charset=utf-8"
 
 
 def new(stream: bool = True, ping_s: float = 15.0, content_type: str | None = SSE) -> Turn:
-    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), ping_s)
+    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), ping_s, max_tokens=1000)
     if content_type is not None:
         turn.opened(200, content_type)
     return turn
@@ -103,7 +105,6 @@ def test_recorded_reasoning_comes_before_text_and_is_signed() -> None:
     assert got[stop - 1][1]["delta"]["signature"]
     assert got[stop + 1][1]["content_block"]["type"] == "text"
     assert deltas(body, "thinking_delta")
-    assert last(body, "message_delta")["delta"]["stop_reason"] == "max_tokens"
 
 
 def test_recorded_stop_string_is_reported() -> None:
@@ -133,7 +134,16 @@ def test_a_call_that_a_stop_string_cut_is_not_to_be_run() -> None:
     [("length", "max_tokens"), ("content_filter", "refusal"), ("tool_calls", "end_turn"), ("x", "end_turn")],
 )
 def test_stop_reasons(finish: str, stop: str) -> None:
-    assert last(play(text_answer("a", finish=finish)), "message_delta")["delta"]["stop_reason"] == stop
+    body = play(chunk({"content": "a"}), chunk(finish=finish), usage_chunk(10, 1000), DONE)
+    assert last(body, "message_delta")["delta"]["stop_reason"] == stop
+
+
+def test_an_end_before_max_tokens_is_the_windows() -> None:
+    assert last(play(text_answer("a", finish="length")), "message_delta")["delta"]["stop_reason"] == (
+        "model_context_window_exceeded"
+    )
+    untold = play(chunk({"content": "a"}), chunk(finish="length"), DONE)
+    assert last(untold, "message_delta")["delta"]["stop_reason"] == "max_tokens"
 
 
 @pytest.mark.parametrize("finish", ["abort", "error"])
@@ -267,10 +277,81 @@ def test_one_message_holds_every_block() -> None:
     assert message["usage"]["cache_read_input_tokens"] == 4
 
 
-@pytest.mark.parametrize("arguments", ['{"a": [1, ', "[1]", "null", '"s"'])
+@pytest.mark.parametrize("arguments", ['{"a": [1, ', "[1]", "nul", '"s"'])
 def test_arguments_that_are_no_object_still_make_an_object(arguments: str) -> None:
-    message = whole(chunk({"tool_calls": [tool(0, arguments, "f", "c1")]}), chunk(finish="tool_calls"), DONE)
+    message = whole(chunk({"tool_calls": [tool(0, arguments, "f", "c1")]}), chunk(finish="length"), DONE)
     assert message["content"][0]["input"] == {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}
+
+
+def test_brackets_that_a_finished_call_lacks_are_closed_and_those_of_a_cut_one_are_not() -> None:
+    call = chunk({"tool_calls": [tool(0, '{"a": [1, {"b": 2', "f", "c1")]})
+    done = play(call, chunk(finish="tool_calls"), DONE)
+    assert json.loads(deltas(done, "input_json_delta")) == {"a": [1, {"b": 2}]}
+    for cut in (chunk(finish="length"), chunk(finish="stop", stop_reason="END")):
+        assert deltas(play(call, cut, DONE), "input_json_delta") == '{"a": [1, {"b": 2'
+    assert deltas(play(call), "input_json_delta") == '{"a": [1, {"b": 2'
+
+
+def test_a_turn_with_only_reasoning_gets_its_text() -> None:
+    thoughts = chunk({"reasoning": "the "}) + chunk({"reasoning": "summary"})
+    body = play(thoughts, chunk(finish="stop"), DONE)
+    assert deltas(body, "text_delta") == deltas(body, "thinking_delta") == "the summary"
+    message = whole(thoughts, chunk(finish="stop"), DONE)
+    assert [block["type"] for block in message["content"]] == ["thinking", "text"]
+    cut = play(thoughts, chunk(finish="length"), DONE)
+    assert deltas(cut, "text_delta") == ""
+
+
+def test_tokens_are_told_every_half_second_while_they_flow() -> None:
+    turn = new()
+    frames = turn.feed(chunk({"content": "a"}, usage=usage(10, 1)), 1.0)
+    for at, output in ((1.2, 2), (1.5, 3), (1.6, 4), (2.1, 5), (9.0, 6)):
+        frames += turn.feed(chunk({"content": "b"}, usage=usage(10, output)), at)
+    told = [data for name, data in events(b"".join(frames)) if name == "message_delta"]
+    assert [data["usage"]["output_tokens"] for data in told] == [3, 5, 6]
+    assert {data["delta"]["stop_reason"] for data in told} == {None}
+    frames += turn.feed(chunk(finish="stop") + usage_chunk(10, 7, 4) + DONE, 9.1)
+    final = last(b"".join(frames), "message_delta")
+    assert (final["delta"]["stop_reason"], final["usage"]["output_tokens"]) == ("end_turn", 7)
+
+
+@pytest.mark.parametrize("mode", ["warn", "refuse"])
+def test_a_destructive_write_is_refused_or_noted(mode: Literal["warn", "refuse"]) -> None:
+    arguments = json.dumps({"file_path": "/a.py", "content": "import os\n# ... rest of file unchanged\n"})
+    pieces = [chunk({"tool_calls": [tool(0, part, "Write" if not at else None, "c1")]})
+              for at, part in enumerate((arguments[:40], arguments[40:]))]  # fmt: skip
+    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", True, 0.0), 15.0, 1000, Guard(mode))
+    turn.opened(200, SSE)
+    body = play(*pieces, chunk(finish="tool_calls"), DONE, turn=turn)
+    sent = json.loads(deltas(body, "input_json_delta"))
+    assert last(body, "content_block_start")["content_block"]["name"] == "Write"
+    assert last(body, "message_delta")["delta"]["stop_reason"] == "tool_use"
+    assert turn.record.guarded == "# ... rest of file unchanged"
+    assert sent == json.loads(arguments) if mode == "warn" else sent.keys() == {"file_path", "refused"}
+
+
+def test_other_writes_pass_the_guard() -> None:
+    arguments = json.dumps({"file_path": "/a.py", "content": "# [...]\n"})
+    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", True, 0.0), 15.0, 1000, Guard("refuse"))
+    turn.opened(200, SSE)
+    body = play(chunk({"tool_calls": [tool(0, arguments, "Write", "c1")]}), chunk(finish="stop"), DONE, turn=turn)
+    assert deltas(body, "input_json_delta") == arguments
+    assert turn.record.guarded is None
+
+
+def test_before_the_messages_start_a_fault_is_of_the_type_that_is_asked_again_as_a_stream() -> None:
+    def told(error: BridgeError, *data: bytes) -> str:
+        turn = new(content_type=None)
+        frames = turn.tick(15.0)
+        for part in data:
+            turn.opened(200, SSE)
+            frames += turn.feed(part, 16.0)
+        frames += turn.fail(error, 17.0)
+        return str(last(b"".join(frames), "error")["error"]["type"])
+
+    assert told(EngineBroken("cut")) == told(EngineTimeout("late")) == "overloaded_error"
+    assert told(InvalidRequest("no")) == "invalid_request_error"
+    assert told(EngineBroken("cut"), chunk({"content": "a"})) == "api_error"
 
 
 def test_an_engine_that_answers_in_one_piece_is_understood() -> None:
@@ -331,39 +412,3 @@ def test_any_bytes_end_in_one_answer(data: bytes) -> None:
     turn = new()
     assert play(data, turn=turn)
     assert turn.record.failed
-
-
-def relayed() -> Relay:
-    return Relay(Record("relay_1", "req_1", "s", "main", "m", True, 0.0))
-
-
-def test_a_relay_passes_status_type_and_bytes() -> None:
-    relay = relayed()
-    relay.opened(200, "text/event-stream")
-    assert relay.feed(b"data: x\n\n", 2.0) == [b"data: x\n\n"]
-    assert relay.eof(3.0) == []
-    assert relay.ended
-    assert relay.head == Head(200, "text/event-stream")
-    assert (relay.record.stop, relay.record.failed, relay.ping_due) == ("status 200", False, None)
-
-
-def test_an_engines_refusal_is_passed_too_and_counts_as_failed() -> None:
-    relay = relayed()
-    relay.opened(400, "application/json")
-    assert relay.feed(b'{"error":{}}', 1.0) == [b'{"error":{}}']
-    relay.eof(2.0)
-    assert relay.record.failed
-
-
-def test_failures_before_and_after_the_first_byte() -> None:
-    early = relayed()
-    (body,) = early.fail(EngineUnreachable("down"), 1.0)
-    assert early.head.status == 529
-    assert json.loads(body)["error"]["message"] == "down"
-
-    late = relayed()
-    late.opened(200, "text/event-stream")
-    late.feed(b"data: par", 2.0)
-    (event,) = late.fail(EngineBroken("cut"), 3.0)
-    assert json.loads(event.split(b"data: ")[1])["error"]["message"] == "cut"
-    assert late.fail(EngineBroken("again"), 4.0) == []
