@@ -68,7 +68,14 @@ def draft(text: str, name: str, there: Published, operator_token: str, code: Cod
     if code is not None and (code_of(there.files.get(CONFIG)) != code.sha256 or CODE not in there.files):
         files = {CODE: code.text, **files}
     changes = difference(_unstamped(there.files.get(CONFIG)), _unstamped(body), "published", name)
-    return Draft(there.commit, serial, check(final, name), files, changes, _title(serial, changes))
+    return Draft(
+        there.commit,
+        serial,
+        check(final, name),
+        files,
+        changes,
+        _title(serial, changes if CONFIG in there.files else ()),
+    )
 
 
 def stamped(text: str, name: str, serial: int, code_sha256: str | None) -> str:
