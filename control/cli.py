@@ -7,11 +7,9 @@ what and where, one that says what to do. click's exceptions and ours end here.
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -53,24 +51,9 @@ def cli() -> None:
 
 async def choose(pod_id: str | None) -> PodId:
     """The pod that was named, or the only one that is not stopped. Raises NoSuchPod or UsageError."""
-    from control.errors import NoSuchPod
-    from control.local.provider import LocalProvider
-    from control.models import PodState
-    from control.store import CREATE
+    from control.providers import find
 
-    provider = LocalProvider()
-    if pod_id is not None:
-        return (await provider.get(PodId(pod_id))).id
-    pods = await provider.list()
-    live = [pod for pod in pods if pod.state is not PodState.EXITED]
-    if len(live) == 1:
-        return live[0].id
-    if live:
-        raise UsageError("several pods run: " + ", ".join(pod.id for pod in live), "name the one that you mean")
-    if pods:
-        ids = ", ".join(pod.id for pod in pods)
-        raise NoSuchPod(f"no pod runs (stopped: {ids})", f"start one again: passerelle pod start {pods[0].id}")
-    raise NoSuchPod("there is no pod", CREATE)
+    return (await find(pod_id))[1].id
 
 
 def echo_json(value: object) -> None:
@@ -89,16 +72,15 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unreachable.
     """
-    from control.local.provider import LocalProvider
     from control.observe.snapshot import EXIT_CODES, Snapshot
     from control.observe.sources import Watch
+    from control.providers import find
     from control.text import status_lines
 
     async def look() -> Snapshot:
-        provider = LocalProvider()
-        pod_id = await choose(pod)
-        found, tokens = await provider.get(pod_id), await provider.tokens(pod_id)
-        return await Watch(provider, pod_id, Target(found.url or "", tokens.operator)).look(seconds)
+        provider, found = await find(pod)
+        tokens = await provider.tokens(found.id)
+        return await Watch(provider, found.id, Target(found.url or "", tokens.operator)).look(seconds)
 
     snap = run_async(look())
     if as_json:
@@ -114,12 +96,12 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
 @click.pass_obj
 def watch(screen: OpenScreen | None, pod: str | None, theme: str | None) -> None:
     """The screen: watch a pod live, and stop it with one key."""
-    from control.local.provider import LocalProvider
     from control.observe.session import PodSession
+    from control.providers import find
 
-    pod_id = run_async(choose(pod))
+    provider, found = run_async(find(pod))
     need_terminal("watch", "passerelle status --json")
-    show(screen, run_async(PodSession.open(LocalProvider(), pod_id)), theme)
+    show(screen, run_async(PodSession.open(provider, found.id)), theme)
 
 
 def need_terminal(verb: str, instead: str) -> None:
@@ -137,58 +119,17 @@ def show(screen: OpenScreen | None, session: object, theme: str | None) -> None:
         click.echo(outcome.farewell)
 
 
-@cli.command()
-@click.argument("pod", required=False)
-@click.option("--json", "as_json", is_flag=True)
-def connect(pod: str | None, as_json: bool) -> None:
-    """Print what Claude Code needs to talk to a pod. The token is printed whole: it is what you came for.
-
-    Made for `eval "$(passerelle connect)"`: every value is quoted, since the model's name is the pod's word.
-    """
-    from control.connect import claude_code_env
-
-    env = run_async(claude_code_env(run_async(choose(pod))))
-    if as_json:
-        echo_json(env)
-        return
-    for name, value in env.items():
-        click.echo(f"export {name}={shlex.quote(value)}")
-
-
-@cli.group()
-def config() -> None:
-    """The pod's configuration, pod.toml (docs/config.md)."""
-
-
-@config.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True)
-def check(file: Path, as_json: bool) -> None:
-    """Read FILE as the pod would, and say what is wrong with it.
-
-    \b
-    Example:
-      passerelle config check pod.toml
-    """
-    from control.local.provider import check_config
-
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from error
-    spec = check_config(text, str(file))
-    if as_json:
-        echo_json({"ok": True, "serial": spec.serial, "model": spec.serve.model})
-    else:
-        click.echo(f"{file}: good (serial {spec.serial}, model {spec.serve.model})")
-
-
 def run(argv: list[str], screen: OpenScreen | None) -> int:
     """Run one command line; returns its exit code and never raises for what a user can cause."""
-    from control import cli_demo, cli_pod
+    from control import cli_config, cli_connect, cli_cost, cli_create, cli_demo, cli_doctor, cli_link
 
-    cli_pod.register(cli)
+    cli_create.register(cli)
+    cli_cost.register(cli)
+    cli_config.register(cli)
     cli_demo.register(cli)
+    cli_connect.register(cli)
+    cli_doctor.register(cli)
+    cli_link.register(cli)
     try:
         cli.main(argv, prog_name="passerelle", standalone_mode=False, obj=screen)
     except PasserelleError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from control.cli import THEMES, OpenScreen, echo_json, need_terminal, show
-from control.cli_pod import engine_options
+from control.cli_options import engine_options
 from control.demo import Work, headless, with_agents
 from control.local.provider import LocalProvider, Options
 from control.observe.snapshot import EXIT_CODES

@@ -1,16 +1,21 @@
-"""The verbs of `passerelle pod`: the life of a pod."""
+"""The verbs of `passerelle pod` for a pod that is there. cli_create has those that make one."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from control.cli import choose, echo_json, run_async
+from control.cli import echo_json, run_async
+from control.cli_output import as_json_option, dry_run_option, end_progress, progress, row, say, would
+from control.clock import Clock
 from control.cost import cost_accrued
-from control.local.provider import DEFAULT_PRICE, LocalProvider, Options
 from control.models import Pod, PodId
+from control.phases import clock as minutes
+
+if TYPE_CHECKING:
+    from control.provider import Provider
 
 
 @click.group()
@@ -19,93 +24,159 @@ def pod() -> None:
 
     \b
     Examples:
-      passerelle pod create
-      passerelle pod create --engine vllm --config pod.toml
+      passerelle pod create                                        an embedded pod, on this machine
+      passerelle pod offers --gpu a40 --gpu pro6000                what RunPod has, and for how much
+      passerelle pod create --provider runpod --gpu a40 --gpu ada --max-price 0.8 --budget 5
       passerelle pod list
       passerelle pod restart engine
       passerelle pod stop local-3f2a
     """
 
 
-def engine_options(command: click.decorators.FC) -> click.decorators.FC:
-    """The options that say what an embedded pod is made of, the same for `pod create` and `demo`."""
-    for option in (
-        click.option(
-            "--engine",
-            type=click.Choice(["simulated", "vllm"]),
-            default="simulated",
-            show_default=True,
-            help="The engine in the pod: a simulated one, or a real `vllm serve`.",
-        ),
-        click.option("--vllm", metavar="PATH", help="The vllm program; without it the one on PATH."),
-        click.option("--config", type=click.Path(path_type=Path), help="A pod.toml (docs/config.md)."),
-        click.option("--port", type=click.IntRange(1, 65535), help="The bridge's port; without it a free one."),
-        click.option("--price", default=DEFAULT_PRICE, show_default=True, help="Dollars per hour to count."),
-        click.option("--sim", multiple=True, metavar="FLAG", help="Flag of the simulated engine (docs/simulator.md)."),
-    ):
-        command = option(command)
-    return command
-
-
-@pod.command()
-@engine_options
-@click.option("--json", "as_json", is_flag=True)
-def create(
-    engine: str,
-    vllm: str | None,
-    config: Path | None,
-    port: int | None,
-    price: float,
-    sim: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Make an embedded pod on this machine and start it."""
-    made = run_async(LocalProvider().create(Options(engine, vllm, config, sim, port, price)))
-    _say(made, as_json, f"pod {made.id} runs at {made.url}; watch it: passerelle watch {made.id}")
-
-
 @pod.command("list")
-@click.option("--json", "as_json", is_flag=True)
+@as_json_option
 def list_(as_json: bool) -> None:
-    """Every pod, newest first."""
-    pods = run_async(LocalProvider().list())
+    """Every pod, newest first: the embedded ones, and those of the RunPod account.
+
+    Exit code 1 when a provider could not be asked: what it has is then missing from the list.
+    """
+    from control.providers import every_pod
+
+    pods, failed = run_async(every_pod())
+    for why in failed:
+        click.echo(f"passerelle: not listed: {why}", err=True)
     if as_json:
-        echo_json([_row(found) for found in pods])
-        return
-    if not pods:
+        echo_json([row(found) for found in pods])
+    elif not pods and not failed:
         click.echo("no pods; create one with `passerelle pod create`, or try the demo: `passerelle demo`")
-        return
-    click.echo(f"{'POD':<14} {'STATE':<9} {'$/H':>6} {'SPENT $':>8}  URL")
-    for found in pods:
-        row = _row(found)
-        click.echo(
-            f"{row['id']:<14} {row['state']:<9} {found.price.per_hour:>6.2f} {row['cost_accrued']:>8.2f}  {found.url}"
-        )
+    elif pods:
+        click.echo(f"{'POD':<15} {'STATE':<10} {'GPU':<12} {'$/H':>6} {'SPENT $':>8}  WHERE")
+        for found in pods:
+            click.echo(_line(found))
+    if failed:
+        sys.exit(1)
+
+
+def _line(found: Pod) -> str:
+    from control.runpod.gpus import short
+
+    gpu = f"{found.gpu_count}×{short(found.gpu)}" if found.gpu else "-"
+    where = found.url or "-"
+    if not found.ours:
+        where = f"not ours ({found.name}); take it over: passerelle pod adopt {found.id}"
+    elif found.note:
+        where = f"{where}  {found.note}"
+    spent = cost_accrued(found, Clock().now())
+    return f"{found.id:<15} {found.state:<10} {gpu:<12} {found.price.per_hour:>6.2f} {spent:>8.2f}  {where}"
 
 
 @pod.command()
 @click.argument("pod_id", metavar="[POD]", required=False)
-@click.option("--json", "as_json", is_flag=True)
-def stop(pod_id: str | None, as_json: bool) -> None:
-    """End a pod's compute, and wait until that is verified."""
+@as_json_option
+def status(pod_id: str | None, as_json: bool) -> None:
+    """What the provider says of a pod. What the pod says of itself: passerelle status."""
+    from control.providers import find
+
+    found = run_async(find(pod_id, stopped_too=True))[1]
+    if as_json:
+        echo_json(row(found))
+        return
+    spent = cost_accrued(found, Clock().now())
+    click.echo(f"{found.id}  {found.state}  {found.note}".rstrip())
+    facts = [
+        ("name", found.name),
+        ("gpu", f"{found.gpu_count} × {found.gpu}" if found.gpu else ""),
+        ("where", " ".join(part for part in (found.provider, found.data_center) if part)),
+        ("image", found.image or ""),
+        ("url", found.url or ""),
+        ("ssh", f"{found.ssh.user}@{found.ssh.host} -p {found.ssh.port}" if found.ssh else ""),
+        ("runs", minutes(Clock().now() - found.started_at) if found.started_at is not None else "no"),
+        ("money", f"{found.price.per_hour:.2f} $/h, {spent:.2f} $ so far; passerelle cost {found.id}"),
+    ]
+    for name, value in facts:
+        if value:
+            click.echo(f"  {name:<6} {value}")
+
+
+@pod.command()
+@click.argument("pod_id", metavar="[POD]", required=False)
+@click.option("--within", type=float, metavar="SECONDS", help="Give up after so long; else when a phase is stuck.")
+@as_json_option
+def wait(pod_id: str | None, within: float | None, as_json: bool) -> None:
+    """Wait until a pod's engine serves, and say how far it is.
+
+    Exit code: 0 it serves, 2 it never will, 3 it does not yet.
+    """
+    from control.providers import find
 
     async def work() -> Pod:
-        provider = LocalProvider()
-        chosen = await choose(pod_id)
-        await provider.stop(chosen)
-        return await provider.wait_exited(chosen)
+        provider, found = await find(pod_id)
+        return await until_serving(provider, found.id, within)
 
-    stopped = run_async(work())
-    _say(stopped, as_json, f"pod {stopped.id} is EXITED, verified; it spent {cost_accrued(stopped, time.time()):.2f} $")
+    found = run_async(work())
+    say(found, as_json, f"pod {found.id} serves at {found.url}")
+
+
+async def until_serving(provider: Provider, pod_id: PodId, within: float | None) -> Pod:
+    """With the progress on stderr, and the durations kept for the next time."""
+    from control import waiting
+    from control.runpod.store import Store
+    from control.store import home
+
+    store = Store(home())
+    try:
+        return await waiting.serving(provider, pod_id, Clock(), progress(), store.durations(), store.learn, within)
+    finally:
+        end_progress()
+
+
+@pod.command()
+@click.argument("pod_id", metavar="[POD]", required=False)
+@as_json_option
+@dry_run_option
+def stop(pod_id: str | None, as_json: bool, dry_run: bool) -> None:
+    """End a pod's compute, and wait until that is verified."""
+    from control import waiting
+    from control.providers import find
+
+    async def work() -> Pod:
+        provider, found = await find(pod_id)
+        if dry_run:
+            return found
+        try:
+            return await waiting.exited(provider, found.id, Clock(), progress())
+        finally:
+            end_progress()
+
+    found = run_async(work())
+    if dry_run:
+        click.echo(would(found, "stop"))
+        return
+    disk = f"; its disk costs {found.price.disk_per_day:.2f} $/day" if found.price.disk_per_day else ""
+    spent = cost_accrued(found, Clock().now())
+    say(found, as_json, f"pod {found.id} is {found.state}, verified; it spent {spent:.2f} ${disk}")
 
 
 @pod.command()
 @click.argument("pod_id", metavar="POD")
-@click.option("--json", "as_json", is_flag=True)
-def start(pod_id: str, as_json: bool) -> None:
-    """Start a stopped pod again."""
-    started = run_async(LocalProvider().start(PodId(pod_id)))
-    _say(started, as_json, f"pod {started.id} runs at {started.url}")
+@as_json_option
+@dry_run_option
+def start(pod_id: str, as_json: bool, dry_run: bool) -> None:
+    """Start a stopped pod again.
+
+    A rented pod is tied to its machine: when that has no GPU free, it can only be made anew: pod create --like POD.
+    """
+    from control.providers import find
+
+    async def work() -> Pod:
+        provider, found = await find(pod_id)
+        return found if dry_run else await provider.start(found.id)
+
+    started = run_async(work())
+    if dry_run:
+        click.echo(would(started, "start"))
+        return
+    say(started, as_json, f"pod {started.id} starts; it will be at {started.url} (passerelle pod wait {started.id})")
 
 
 @pod.command()
@@ -114,9 +185,11 @@ def start(pod_id: str, as_json: bool) -> None:
 def restart(service: str, pod_id: str | None) -> None:
     """Restart the bridge (no stream is lost) or the engine (every stream is cut)."""
     from control.observe.session import PodSession
+    from control.providers import find
 
     async def work() -> PodId:
-        session = await PodSession.open(LocalProvider(), await choose(pod_id))
+        provider, found = await find(pod_id)
+        session = await PodSession.open(provider, found.id)
         await session.restart(service)
         return session.pod_id
 
@@ -125,48 +198,62 @@ def restart(service: str, pod_id: str | None) -> None:
 
 @pod.command()
 @click.argument("pod_id", metavar="POD")
-@click.option("--yes", is_flag=True, help="Do not ask: its logs and configuration are lost.")
-def terminate(pod_id: str, yes: bool) -> None:
-    """Stop a pod and remove it with its disk."""
+@click.option("--yes", is_flag=True, help="Do not ask: its disk is lost.")
+@dry_run_option
+def terminate(pod_id: str, yes: bool, dry_run: bool) -> None:
+    """Stop a pod and remove it with its disk. What is on a network volume stays."""
+    from control.providers import find
 
-    async def work() -> None:
-        provider = LocalProvider()
-        await provider.get(PodId(pod_id))
-        await provider.terminate(PodId(pod_id))
+    async def look() -> tuple[Provider, Pod]:
+        return await find(pod_id)
 
+    provider, found = run_async(look())
+    if dry_run:
+        click.echo(would(found, "terminate"))
+        return
     if not yes:
-        click.confirm(f"remove pod {pod_id} with its logs and configuration?", abort=True)
-    run_async(work())
-    click.echo(f"pod {pod_id} is gone")
+        what = f"{found.id} ({found.name})" if found.name else found.id
+        click.confirm(f"remove pod {what} with its disk, its logs and its configuration?", abort=True)
+    run_async(provider.terminate(found.id))
+    click.echo(f"pod {found.id} is gone")
 
 
 @pod.command()
 @click.argument("pod_id", metavar="[POD]", required=False)
-def logs(pod_id: str | None) -> None:
-    """The folder of a pod's log files."""
-    click.echo(LocalProvider().logs(run_async(choose(pod_id))))
+@click.option("--tail", default=200, show_default=True, type=click.IntRange(0, 5000), help="Lines to begin with.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until you stop it.")
+@click.option("--folder", is_flag=True, help="Of an embedded pod: print the folder of its log files.")
+def logs(pod_id: str | None, tail: int, follow: bool, folder: bool) -> None:
+    """What the provider kept of a pod's output, known secrets masked. What the pod itself tells: passerelle log."""
+    from control.errors import Refused
+    from control.keys import HUGGING_FACE, RUNPOD, Keys, masked
+    from control.local.provider import LocalProvider
+    from control.providers import find
+
+    async def work() -> None:
+        provider, found = await find(pod_id, stopped_too=True)
+        if folder:
+            if not isinstance(provider, LocalProvider):
+                raise Refused(f"pod {found.id} has its log files at {provider.name}", "leave --folder out")
+            click.echo(provider.logs(found.id))
+            return
+        keys = Keys()
+        tokens = keys.tokens(found.id)
+        known = (tokens.client, tokens.operator) if tokens else ()
+        secrets = (*known, keys.get(RUNPOD) or "", keys.get(HUGGING_FACE) or "")
+        async for line in provider.log_lines(found.id, tail, follow):
+            click.echo(masked(f"{line.at} {line.text}".strip(), secrets))
+
+    run_async(work())
 
 
-def _say(found: Pod, as_json: bool, sentence: str) -> None:
-    if as_json:
-        echo_json(_row(found))
-    else:
-        click.echo(sentence)
+@pod.command()
+@click.argument("pod_id", metavar="POD")
+@click.option("--budget", type=click.FloatRange(min=0.01), metavar="DOLLARS", help="What it may spend in all.")
+@as_json_option
+def adopt(pod_id: str, budget: float | None, as_json: bool) -> None:
+    """Take over a rented pod that was made on another machine: its tokens are read from its environment at RunPod."""
+    from control.providers import open_rented
 
-
-def _row(found: Pod) -> dict[str, object]:
-    return {
-        "id": found.id,
-        "provider": found.provider,
-        "state": found.state.value,
-        "url": found.url,
-        "cost_per_hour": found.price.per_hour,
-        "cost_accrued": cost_accrued(found, time.time()),
-        "created_at": found.created_at,
-        "started_at": found.started_at,
-    }
-
-
-def register(cli: click.Group) -> None:
-    """Add these verbs to the command."""
-    cli.add_command(pod)
+    found = run_async(open_rented().adopt(PodId(pod_id), budget))
+    say(found, as_json, f"pod {found.id} ({found.name}) is yours: passerelle watch {found.id}")

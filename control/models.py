@@ -85,6 +85,8 @@ class Pod:
     """What was paid when, for a pod whose price can change; empty where `billed_s` and `price` say it all."""
     note: str = ""
     """What is odd about its state, in a sentence."""
+    phase: Literal["", "machine", "container", "image"] = ""
+    """While it starts: what the provider is at. `image` is the pull of a container's image."""
     ours: bool = True
     """We have its tokens; False for a pod of the account that was made elsewhere."""
     budget: float | None = None

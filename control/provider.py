@@ -1,10 +1,15 @@
-"""The Provider protocol: what can be done with pods wherever they are rented."""
+"""The Provider protocol: what can be done with pods wherever they are rented.
+
+To create one is each provider's own: what a pod is made of differs (control.local.provider.Options,
+control.runpod.order.Order), and what comes back does not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
-from control.models import Pod, PodId, Tokens
+from control.models import Bill, Pod, PodId, PodLogLine, Tokens
 
 
 class Provider(Protocol):
@@ -13,7 +18,8 @@ class Provider(Protocol):
     A call that returns has been accepted by the provider, no more: whether it took effect is seen by get().
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def list(self) -> tuple[Pod, ...]:
         """Every pod that is not terminated, newest first."""
@@ -32,9 +38,17 @@ class Provider(Protocol):
         ...
 
     async def terminate(self, pod_id: PodId) -> None:
-        """Stop and remove the pod and its disk. Idempotent."""
+        """Stop and remove the pod and its disk; returns when the provider no longer has it. Idempotent."""
         ...
 
     async def tokens(self, pod_id: PodId) -> Tokens:
         """The pod's two bearer tokens, from the operator's own store."""
+        ...
+
+    async def bill(self, pod_id: PodId) -> tuple[Bill, ...]:
+        """What was charged for the pod, oldest first; empty where nothing is, or not yet."""
+        ...
+
+    def log_lines(self, pod_id: PodId, tail: int, follow: bool) -> AsyncIterator[PodLogLine]:
+        """The last `tail` lines that the provider kept of the pod, and with `follow` those to come, without end."""
         ...

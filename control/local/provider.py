@@ -8,15 +8,18 @@ import secrets
 import shutil
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import bootstrap.spec
-from control.errors import NoSuchPod, PasserelleError, PortInUse, Refused, Unreachable
+from control import draft
+from control.clock import Clock
+from control.errors import NoSuchPod, PortInUse, Refused, Unreachable
+from control.local import logs as local_logs
 from control.local import processes
 from control.local.store import LocalPod, ProcessMark, Store
-from control.models import Pod, PodId, PodState, Price, Tokens
+from control.models import Bill, Pod, PodId, PodLogLine, PodState, Price, Tokens
 from control.store import home, write_whole
 
 DEFAULT_PRICE = 0.74
@@ -142,6 +145,16 @@ class LocalProvider:
         """The folder of the pod's log files."""
         return self._store.state(pod_id) / "logs"
 
+    async def bill(self, pod_id: PodId) -> tuple[Bill, ...]:
+        """Nobody charges for an embedded pod."""
+        self._store.load(pod_id)
+        return ()
+
+    async def log_lines(self, pod_id: PodId, tail: int, follow: bool) -> AsyncIterator[PodLogLine]:
+        self._store.load(pod_id)
+        async for line in local_logs.lines(self.logs(pod_id) / "pod.log", tail, follow, Clock()):
+            yield line
+
     def _spawn(self, pod: LocalPod) -> ProcessMark:
         pod_id = PodId(pod.id)
         state = self._store.state(pod_id)
@@ -212,22 +225,8 @@ def _config_text(options: Options) -> str:
             text = resources.files("control.local").joinpath("pod.toml").read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"cannot read {name}: {error}") from error
-    check_config(text, name)
+    draft.check(text, name)
     return text
-
-
-class ConfigRefused(PasserelleError):
-    """A pod.toml that no pod would take; the text names the line."""
-
-    exit_code = 64
-
-
-def check_config(text: str, name: str) -> bootstrap.spec.PodSpec:
-    """Raises ConfigRefused with file, line and the nearest known key."""
-    try:
-        return bootstrap.spec.parse(text)
-    except bootstrap.spec.SpecError as error:
-        raise ConfigRefused(f"{name}: {error}") from error
 
 
 def _engine_program(options: Options) -> tuple[str, ...]:
@@ -265,6 +264,3 @@ async def _answers(port: int) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
-
-
-__all__ = ["ConfigRefused", "LocalProvider", "Options", "check_config"]

@@ -34,6 +34,9 @@ class Counters:
     cache_queries: float | None = None
     cache_hits: float | None = None
     finished: float | None = None
+    prefill_s: float | None = None
+    """Seconds that finished requests spent in prefill, added up over all of them."""
+    decode_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ def _counters(found: dict[str, list[Sample]]) -> Counters:
         cache_queries=_sum(found.get("vllm:prefix_cache_queries_total", [])),
         cache_hits=_sum(found.get("vllm:prefix_cache_hits_total", [])),
         finished=_sum(found.get("vllm:request_success_total", [])),
+        prefill_s=_sum(found.get("vllm:request_prefill_time_seconds_sum", [])),
+        decode_s=_sum(found.get("vllm:request_decode_time_seconds_sum", [])),
     )
 
 

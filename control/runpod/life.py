@@ -8,6 +8,7 @@ after a start, and a pod that is not found may be one that is not listed yet.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from control import cost
 from control.models import Pod, PodId, PodState, Price, Span, SshAddress
@@ -29,6 +30,14 @@ START_LAG_S = 60.0
 
 PULL_S = 20 * 60.0
 """A large image takes 10 to 20 minutes."""
+
+
+_PHASES: dict[str, Literal["machine", "container", "image"]] = {
+    "EXITED": "machine",
+    "PROVISIONING": "machine",
+    "STARTING": "container",
+    "RUNNING": "image",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,8 @@ def observe(record: Record, answer: PodAnswer, now: float, proxy: str) -> tuple[
         address, note = None, note or "its SSH port is still that of the run before"
     record = replace(record, ssh=address or record.ssh, missing_since=None, missing_looks=0)
     url = proxy.format(id=record.id, port=8080) if "8080/http" in (answer.ports or ("8080/http",)) else None
-    return record, replace(described(record, state, note), url=url, ssh=address)
+    phase = _PHASES[answer.status] if state is PodState.STARTING else ""
+    return record, replace(described(record, state, note), url=url, ssh=address, phase=phase)
 
 
 def missing(record: Record, now: float, proxy: str) -> tuple[Record, Pod]:

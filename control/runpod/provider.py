@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from control.clock import Clock
 from control.errors import NoSuchPod, PasserelleError, Refused, Unreachable
@@ -161,20 +162,22 @@ class RunPodProvider:
         record = replace(record, ours=True, hub=env.get("PASSERELLE_HUB") or record.hub, gone_at=None)
         return self._seen(replace(record, budget=budget if budget is not None else record.budget), answer, keep=True)
 
-    async def offers(self, order: Order) -> tuple[Offer, ...]:
-        """What the catalogue has for pods of that many GPUs, in the order's clouds and CUDA versions."""
-        narrowed = {"cudaVersions": ",".join(order.cuda)} if order.cuda else {}
-        narrowed |= {"minCudaVersion": order.min_cuda} if order.min_cuda else {}
+    async def offers_of(
+        self, count: int, clouds: tuple[str, ...], cuda: tuple[str, ...] = (), min_cuda: str | None = None
+    ) -> tuple[Offer, ...]:
+        """What the catalogue has for pods of that many GPUs, in those clouds and CUDA versions."""
+        narrowed = {"cudaVersions": ",".join(cuda)} if cuda else {}
+        narrowed |= {"minCudaVersion": min_cuda} if min_cuda else {}
         found: list[Offer] = []
-        for cloud in order.clouds:
-            asked = {"include": "AVAILABILITY", "product": "POD", "count": str(order.count), "cloud": cloud}
+        for cloud in clouds:
+            asked = {"include": "AVAILABILITY", "product": "POD", "count": str(count), "cloud": cloud}
             body = await self.client.get("/v2/catalog/gpus", **(asked | narrowed))
-            found += read(lambda body, cloud=cloud: wire.offers(body, order.count, cloud), body)  # type: ignore[misc]
+            found += read(partial(wire.offers, count=count, cloud=cloud), body)
         return tuple(found)
 
     async def plan(self, order: Order) -> tuple[Attempt, ...]:
         """What `create` would ask for, in order."""
-        return attempts(order, await self.offers(order))
+        return attempts(order, await self.offers_of(order.count, order.clouds, order.cuda, order.min_cuda))
 
     def request(self, order: Order, attempt: Attempt, name: str) -> Mapping[str, object]:
         """The body that `create` would send for that attempt, with every secret masked."""
@@ -208,6 +211,7 @@ class RunPodProvider:
 
     async def bill(self, pod_id: PodId) -> tuple[Bill, ...]:
         """Hourly charges of the last 30 days; the newest hours may not be billed yet."""
+        await self._record(pod_id)
         start = wire.rfc3339(self.clock.now() - BILLED_BACK_S)
         body = await self.client.get("/v2/billing/pods", podId=pod_id, bucketSize="hour", startTime=start)
         return read(lambda body: wire.bills(body, pod_id), body)

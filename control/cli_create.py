@@ -1,0 +1,250 @@
+"""`passerelle pod create` and `pod offers`: a pod on this machine, or one that is rented."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from control.cli import echo_json, run_async
+from control.cli_options import IMAGE, engine_options, machine_options, rented_options
+from control.cli_output import as_json_option, dry_run_option, say
+from control.cli_pod import pod, until_serving
+from control.errors import UsageError
+from control.local.provider import LocalProvider, Options
+from control.models import Offer, Pod
+
+if TYPE_CHECKING:
+    from control.runpod.offers import Attempt
+    from control.runpod.order import Order
+    from control.runpod.provider import RunPodProvider
+
+PASSED_ON = "VL_"
+"""Variables of this prefix override pod.toml in the pod, and are handed to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    gpu: tuple[str, ...]
+    gpus: int
+    max_price: float | None
+    community: bool
+    cuda: tuple[str, ...]
+    min_cuda: str | None
+
+    @property
+    def clouds(self) -> tuple[str, ...]:
+        return ("SECURE", "COMMUNITY") if self.community else ("SECURE",)
+
+
+MACHINE = ("gpu", "gpus", "max_price", "community", "cuda", "min_cuda")
+EMBEDDED = ("engine", "vllm", "config", "port", "price", "sim")
+
+
+@pod.command()
+@click.option(
+    "--provider",
+    type=click.Choice(["local", "runpod"]),
+    default="local",
+    show_default=True,
+    help="local: on this machine, for trying; runpod: rented by the second.",
+)
+@rented_options
+@machine_options
+@engine_options
+@as_json_option
+@dry_run_option
+@click.pass_context
+def create(context: click.Context, /, provider: str, as_json: bool, dry_run: bool, **asked: Any) -> None:
+    """Make a pod and start it.
+
+    \b
+    Examples:
+      passerelle pod create                                     embedded, with a simulated engine
+      passerelle pod create --engine vllm --config pod.toml     embedded, with a real one
+      passerelle pod create --provider runpod --gpu a40 --gpu ada --max-price 0.8 --budget 5
+      passerelle pod create --provider runpod --gpu h200 --dry-run
+    """
+    _only_for(context, provider)
+    if provider == "local":
+        _embedded(Options(**{name: asked[name] for name in EMBEDDED}), as_json, dry_run)
+        return
+    from control.providers import open_rented
+
+    run_async(_rent(open_rented(), asked, as_json, dry_run))
+
+
+def _only_for(context: click.Context, provider: str) -> None:
+    """Raises UsageError for an option that the provider would have to ignore."""
+    for option in context.command.params:
+        name = option.name or ""
+        embedded = name in EMBEDDED
+        if name in ("provider", "as_json", "dry_run") or embedded == (provider == "local"):
+            continue
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            other = "local" if embedded else "runpod"
+            raise UsageError(
+                f"{option.opts[0]} is for --provider {other}", f"passerelle pod create --provider {other} …"
+            )
+
+
+def _embedded(options: Options, as_json: bool, dry_run: bool) -> None:
+    if dry_run:
+        click.echo(f"would start bootstrap, bridge and a {options.engine} engine on this machine; nothing is rented")
+        return
+    made = run_async(LocalProvider().create(options))
+    say(made, as_json, f"pod {made.id} runs at {made.url}; watch it: passerelle watch {made.id}")
+
+
+async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, dry_run: bool) -> None:
+    from control.keys import HUGGING_FACE, Keys
+    from control.runpod import launch
+
+    order = await _order(provider, asked)
+    order = launch.with_env(order, launch.fresh_tokens(), Keys().get(HUGGING_FACE))
+    name = launch.unique_name(order.label)
+    planned = await provider.plan(order)
+    if dry_run:
+        _show_requests(provider, order, planned, name)
+        return
+    account = await provider.account()
+    if account.balance is None:
+        click.echo(f"balance: -  ({account.reason})", err=True)
+    launch.check_funds(account, planned[0].offer)
+    made = await provider.create(order, planned, name, lambda line: click.echo(line, err=True))
+    click.echo(f"rented: pod {made.id} ({name}), {made.price.per_hour:.2f} $/h from now on", err=True)
+    if order.hub:
+        click.echo(f"it waits for its configuration: passerelle config publish pod.toml --pod {made.id}", err=True)
+    if not asked["no_wait"]:
+        made = await until_serving(provider, made.id, None)
+    _said(made, as_json)
+
+
+def _said(made: Pod, as_json: bool) -> None:
+    say(
+        made,
+        as_json,
+        f"pod {made.id} is at {made.url}; watch it: passerelle watch {made.id}; its end: passerelle pod stop",
+    )
+
+
+async def _order(provider: RunPodProvider, asked: dict[str, Any]) -> Order:
+    from control import launch_args, settings
+    from control.providers import find
+    from control.runpod import gpus
+    from control.runpod.order import Order
+
+    machine = Machine(**{name: asked[name] for name in MACHINE})
+    wanted = gpus.exact(machine.gpu, await _catalogue(provider, machine)) if machine.gpu else ()
+    said = {
+        "count": machine.gpus,
+        "clouds": machine.clouds,
+        "data_centers": tuple(dc.upper() for dc in asked["dc"]),
+        "max_price": machine.max_price,
+        "image": asked["image"],
+        "template": asked["template"],
+        "args": asked["args"],
+        "disk_gb": asked["disk"],
+        "volume_gb": asked["volume"],
+        "network_volume": asked["network_volume"],
+        "mount": asked["mount"],
+        "cuda": machine.cuda,
+        "min_cuda": machine.min_cuda,
+        "registry": asked["registry"],
+        "hub": asked["hub"] or settings.load().hub,
+        "label": asked["name"],
+        "budget": asked["budget"],
+    }
+    given = {key: value for key, value in said.items() if value not in (None, ())}
+    if asked["like"]:
+        like = await provider.order_like((await find(asked["like"]))[1].id, wanted)
+        given.pop("count") if machine.gpus == 1 else None
+        given.pop("clouds") if not machine.community else None
+        env = dict(like.env) | dict(variables(asked["env"]))
+        return replace(like, **given, env=tuple(env.items()))
+    if not (asked["image"] or asked["template"]):
+        given["image"] = IMAGE
+    if not (asked["args"] or asked["template"]):
+        _need_hub(given.get("hub"))
+        given |= {"entrypoint": launch_args.ENTRYPOINT, "cmd": launch_args.command()}
+    return Order(gpus=wanted, env=variables(asked["env"]), **given)
+
+
+def _need_hub(hub: object) -> None:
+    """Raises UsageError: our start command fetches the pod's code and configuration from there, and has no other."""
+    if not hub:
+        raise UsageError(
+            "a rented pod fetches its code and configuration from the Hub, and no store is set",
+            "passerelle init sets it; --hub hf://datasets/owner/name for this pod; --args for a command of your own",
+        )
+
+
+def variables(named: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """VL_* of ours, and those that were named: NAME takes our value, so that no secret is on the command line."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+    for word in named:
+        name, given, value = word.partition("=")
+        if not given and name not in os.environ:
+            raise UsageError(f"--env {name}: there is no such variable here", f"--env {name}=VALUE, or set it first")
+        found[name] = value if given else os.environ[name]
+    return tuple(found.items())
+
+
+async def _catalogue(provider: RunPodProvider, machine: Machine) -> tuple[str, ...]:
+    return tuple(
+        offer.gpu for offer in await provider.offers_of(machine.gpus, machine.clouds, machine.cuda, machine.min_cuda)
+    )
+
+
+def _show_requests(provider: RunPodProvider, order: Order, planned: tuple[Attempt, ...], name: str) -> None:
+    click.echo(f"POST {provider.access.api}/v2/pods\nauthorization: Bearer •••")
+    echo_json(provider.request(order, planned[0], name))
+    click.echo(f"\nin this order, until one has room ({len(planned)}):")
+    for attempt in planned:
+        click.echo(f"  {attempt}, stock {attempt.offer.stock}")
+
+
+@pod.command()
+@machine_options
+@as_json_option
+def offers(as_json: bool, **asked: Any) -> None:
+    """What RunPod has now, cheapest first: GPU types, stock, price, CUDA versions, data centres."""
+    from control.providers import open_rented
+    from control.runpod import gpus
+    from control.runpod.offers import cheapest_first
+
+    machine = Machine(**asked)
+    provider = open_rented()
+    found = run_async(provider.offers_of(machine.gpus, machine.clouds, machine.cuda, machine.min_cuda))
+    wanted = gpus.exact(machine.gpu, [offer.gpu for offer in found]) if machine.gpu else None
+    fitting = [
+        offer
+        for offer in cheapest_first(found)
+        if (wanted is None or offer.gpu in wanted)
+        and (machine.max_price is None or offer.per_hour <= machine.max_price)
+    ]
+    if as_json:
+        echo_json(fitting)
+        return
+    click.echo(f"{'GPU':<16} {'GB':>4} {'$/H':>6}  {'STOCK':<6} {'CLOUD':<9} CUDA; DATA CENTRES")
+    for offer in fitting:
+        click.echo(_offer_line(offer))
+    if not fitting:
+        click.echo("nothing fits", err=True)
+
+
+def _offer_line(offer: Offer) -> str:
+    from control.runpod.gpus import short
+
+    places = " ".join(offer.data_centers) or "-"
+    return (
+        f"{offer.count}×{short(offer.gpu):<14} {offer.memory_gb:>4} {offer.per_hour:>6.2f}  {offer.stock:<6} "
+        f"{offer.cloud.lower():<9} {' '.join(offer.cuda) or '-'}; {places}"
+    )
+
+
+def register(cli: click.Group) -> None:
+    """Add the verbs of `pod` to the command."""
+    cli.add_command(pod)
