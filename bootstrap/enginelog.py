@@ -42,8 +42,10 @@ class EngineLog:
         """One line, however long or odd."""
         parts = _LINE.match(line[:4096])
         said: dict[str, str] = parts.groupdict("") if parts else {"process": "", "level": "", "text": line}
-        if self.phase != "ready" or "sleep" in line or "wake" in line:
+        if self.phase != "ready":
             self._follow(said["text"], at)
+        self._figures |= {name: float(value.replace(",", "")) for name, value in _read("figures", said["text"])}
+        self._kernels |= dict(_read("kernels", said["text"]))
         fault = _known(said["text"], self.phase) or self._unknown(said)
         rank = _RANK[self._fault.severity] if self._fault else -1
         if fault and (_RANK[fault.severity] > rank or rank == 0):
@@ -65,8 +67,6 @@ class EngineLog:
                 self._took[name] = float(found[1])
             if "progress" in row and (found := re.search(row["progress"], text)):
                 self._bytes[found["file"]] = float(found["size"]) * _UNITS[found["unit"]]
-        self._figures |= {name: float(value.replace(",", "")) for name, value in _read(_LOG["figures"], text)}
-        self._kernels |= dict(_read(_LOG["kernels"], text))
 
     def _phase(self, name: str, at: float, end: float) -> Phase:
         lasts = name == self.phase and name != "ready"
@@ -92,6 +92,6 @@ def _known(text: str, phase: str) -> Fault | None:
     return None
 
 
-def _read(patterns: Mapping[str, str], text: str) -> list[tuple[str, str]]:
-    found = [(name, re.search(pattern, text)) for name, pattern in patterns.items()]
+def _read(table: str, text: str) -> list[tuple[str, str]]:
+    found = [(name, re.search(pattern, text)) for name, pattern in _LOG[table].items()]
     return [(name, next(filter(None, match.groups()), "")) for name, match in found if match]

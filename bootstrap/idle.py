@@ -39,7 +39,7 @@ def step(idle: Idle, signs: Signs, limit_s: float | None, now: float) -> tuple[I
     after = Idle(now if busy else idle.since, idle.armed or requests, seen)
     if limit_s is None:
         return after, Countdown(math.inf, False, busy)
-    remaining = after.since + (limit_s if after.armed else max(limit_s, GRACE_S)) - now
+    remaining = (limit_s if after.armed else max(limit_s, GRACE_S)) - (now - after.since)
     return after, Countdown(max(0.0, remaining), remaining <= 0, busy)
 
 

@@ -22,51 +22,39 @@ class Plan:
 def plan(running: PodSpec, wanted: PodSpec, gpu_count: int | None = None) -> Plan:
     """What must be done so that `wanted` is in force. gpu_count: what the pod has, where that is known."""
     bridge = bridge_env(running, {}, 0, "", "") != bridge_env(wanted, {}, 0, "", "")
+    kept = running.models if sleeps(running) else (running.serve.model, wanted.serve.model)
+    both = [key for key in kept if key in running.models and key in wanted.models]
+    action: Action = "reload bridge" if bridge else "nothing"
     if running.code != wanted.code or (gpu_count is not None and gpus(wanted) > max(gpu_count, gpus(running))):
-        action: Action = "needs a new pod"
-    elif _engines(running, wanted):
+        action = "needs a new pod"
+    elif any(_engine(running, key) != _engine(wanted, key) for key in both):
         action = "restart engine"
     elif running.serve.model != wanted.serve.model:
         action = "swap model"
-    else:
-        action = "reload bridge" if bridge else "nothing"
-    return Plan(action, tuple(_differences(running, wanted)), bridge)
-
-
-def _engines(running: PodSpec, wanted: PodSpec) -> bool:
-    """Is there a model whose engine, kept, would not be what is wanted?"""
-    kept = {running.serve.model, wanted.serve.model} if not sleeps(running) else running.models
-    return any(_engine(running, key) != _engine(wanted, key) for key in kept if key in running.models) and (
-        running.serve.model in wanted.models or running.serve.model == wanted.serve.model
-    )
-
-
-def _engine(spec: PodSpec, key: str) -> Any:
-    if key not in spec.models:
-        return None
-    return engine_argv(spec, key, (), 0), engine_env(spec, key, {}), dict(spec.models[key].patches)
-
-
-def _differences(running: PodSpec, wanted: PodSpec) -> list[str]:
     before, after = _settings(running), _settings(wanted)
-    return [
-        f"{name}: {_shown(before.get(name))} -> {_shown(after.get(name))}"
-        for name in dict.fromkeys((*before, *after))
-        if before.get(name) != after.get(name)
-    ]
+    differing = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    shown = [f"{name}: {_shown(name, before)} -> {_shown(name, after)}" for name in differing]
+    return Plan(action, tuple(shown), bridge)
+
+
+def _engine(spec: PodSpec, key: str) -> object:
+    return engine_argv(spec, key, (), 0), engine_env(spec, key, {}), spec.models[key].patches
 
 
 def _settings(spec: PodSpec) -> dict[str, Any]:
-    """Every setting but the serial by its name as an error would say it; variables of the engine one by one."""
+    """Every setting but the serial, by its name as an error would say it."""
     found: dict[str, Any] = {}
-    for path in ROWS:
-        for key in spec.models if "*" in path else [""]:
-            section: Any = spec
-            for part in path[:-1]:
-                section = section[key] if part == "*" else getattr(section, part)
-            found[f"[{'.'.join(path[:-1]).replace('*', key)}] {path[-1]}"] = getattr(section, path[-1])
-    return {name: value for name, value in found.items() if path[0] != "serial"}
+    for section, *between, name in [path for path in ROWS if len(path) > 1]:
+        of = getattr(spec, section)
+        for key, table in of.items() if section == "models" else [("effort", of.effort)] if between else [("", of)]:
+            found[f"[{section}{key and '.'}{key}] {name}"] = getattr(table, name)
+    return found
 
 
-def _shown(value: Any) -> str:
-    return "(left out)" if value in (None, ()) else str(value).lower() if isinstance(value, bool) else f"{value}"
+def _shown(name: str, settings: dict[str, Any]) -> str:
+    value = settings.get(name)
+    if value in (None, ()):
+        return "(left out)"
+    if name == "[serve] env":
+        return ", ".join(dict(value))  # a value may be a secret
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -89,15 +89,25 @@ def _figures(spec: PodSpec, facts: Facts) -> dict[str, Any]:
     memory = min((gpu.memory_total_mib / 1024 for gpu in gpus if gpu.memory_total_mib), default=None)
     powerless = [str(gpu.index) for gpu in gpus if gpu.pstate and gpu.power_w is None]
     # A driver that is too old may still serve through the forward-compatibility package: torch's answer counts.
-    usable = torch.get("cuda") if torch.get("count") else facts.host.cuda
+    built_for = torch.get("cuda")
+    usable = built_for if torch.get("count") else facts.host.cuda
+    too_old = bool(built_for and usable and _major(built_for) > _major(usable))
     asleep = len(spec.models) - 1
     return {
-        **{"one": 1, "gpus": len(gpus), "name": gpus[0].name if gpus else None, "needed": gpus_of(spec)},
+        **{"one": 1, "gpus_or_none": len(gpus), "gpus": len(gpus) or None, "name": gpus[0].name if gpus else None},
         **{"driver": facts.host.driver, "cuda": facts.host.cuda, "gpu_error": facts.host.gpu_error or ""},
-        **{"torch_cuda": torch.get("cuda"), "torch_count": torch.get("count"), "torch_error": torch.get("error") or ""},
-        **{"torch_major": _major(torch.get("cuda")), "usable_major": _major(usable)},
+        **{
+            "torch_cuda": built_for,
+            "torch_major": built_for and _major(built_for),
+            "usable_major": usable and _major(usable),
+        },
+        **{
+            "torch_count": None if too_old else torch.get("count"),
+            "torch_error": None if too_old else torch.get("error") or "",
+        },
         **{"ram_gib": facts.ram, "disk_gib": facts.disk, "shm_gib": facts.shm, "clock": facts.clock},
-        "cpu_build": "cuda" in torch and not torch["cuda"],
+        "needed": gpus_of(spec),
+        "cpu_build": not torch["cuda"] if "cuda" in torch else None,
         "powerless": ", ".join(powerless) if len(powerless) < len(gpus) else "",
         "sick_xids": ", ".join(str(xid) for xid in facts.xids if xid in _LIMITS["sick_xids"]),
         "quantisation": quantisation,
@@ -140,5 +150,5 @@ def _gib(pattern: str, text: str, unit: int = 1) -> float | None:
     return int(found[1]) * unit / _GIB if found else None
 
 
-def _major(version: str | None) -> int | None:
-    return int(version.split(".")[0]) if version else None
+def _major(version: str) -> int:
+    return int(version.split(".")[0])

@@ -4,6 +4,7 @@ The schema is a tree of rows (settings.toml), each of a kind (kinds.toml); both 
 """
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -97,7 +98,7 @@ def _fits(value: Any, row: Row) -> bool:
     parts = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
     values = value.values() if isinstance(value, dict) else []
     return (
-        row.get("above", -1e9) < size <= row.get("most", 1e9)
+        row.get("above", -math.inf) < size <= row.get("most", math.inf)
         and row.get("least", 0) <= size
         and all(_is_line(part) and re.fullmatch(row.get("pattern", ".+"), part) for part in parts)
         and all(type(each) in _types(row["values"]) and "\0" not in str(each) for each in values)

@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import os
 from typing import Any
 
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the host is asked for, not the share of one engine
 answer: dict[str, Any] = {"cuda": None, "count": 0, "error": None}
 try:
     torch = importlib.import_module("torch")

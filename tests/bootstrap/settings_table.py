@@ -32,7 +32,7 @@ def line(path: tuple[str, ...], row: Any) -> str:
 
 def kind(row: Any) -> str:
     options = ", ".join(f'`"{option}"`' for option in row.get("options", ()))
-    most = f", ≤ {row['most']}" if "most" in row else ""
+    most = f", ≤ {row['most']}" if row.get("most", 1e9) < 1e9 else ""
     return str(row["shown"]).format(**{**row, "options": options}) + most
 
 

@@ -55,6 +55,7 @@ def row(kind: str, **more: Any) -> dict[str, Any]:
     [
         (row("text"), "a b"),
         (row("whole"), 0),
+        (row("whole"), 16_106_127_360),
         (row("number", most=1), 1),
         (row("texts"), []),
         (row("names"), ["a", "a[1m]"]),
