@@ -3,14 +3,16 @@
 import asyncio
 import hmac
 import os
-import time
-import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic, time
 from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
 
+import httpx
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -18,17 +20,26 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge import errors, metrics, request
+from bridge.answer import JSON, Answer
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, unless_gone
+from bridge.guard import Guard
 from bridge.ledger import Ledger, Record
 from bridge.names import Names
-from bridge.report import PodReport
-from bridge.turn import JSON, Relay, Turn
-from bridge.upstream import Supervisor, Upstream
+from bridge.prefix import Prefixes
+from bridge.relay import ANTHROPIC, OPENAI, UNREAD, Dialect, Relay
+from bridge.report import Connections, EngineState, PodReport, TurnPhase
+from bridge.supervisor import AGAIN_S, COMMAND_S, Supervisor
+from bridge.support import Support
+from bridge.tables import TABLES
+from bridge.turn import Turn
+from bridge.upstream import NotSent, Upstream, kernel_count
 
 MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
-RESTART_S = 5.0
+LOOK_EVERY_S = 2.0
 NO_LOG = 2**53  # a `log_after` beyond any line
+_QUEUED: TurnPhase = "queued"
+MESSAGES, CHAT, COMPLETIONS, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/v1/completions", "/tokenize"
 
 
 class Service:
@@ -37,143 +48,205 @@ class Service:
     def __init__(self, config: Config, sockets: Callable[[], int]) -> None:
         self._config = config
         self._sockets = sockets
-        self._names = Names({"": config.model_names}, "", config.unknown_model)
         self._ledger = Ledger(config.max_streams)
-        self._upstream = Upstream(config.engine_url)
-        self._supervisor = Supervisor(config.bootstrap_socket)
+        self._prefixes = Prefixes()
+        self._upstream = Upstream()
+        engine = EngineState("serving" if config.engine_url else "changing", config.engine_url)
+        self._supervisor = Supervisor(config.bootstrap_socket, engine, self._load)
         self._exchanges: set[Exchange] = set()
-        self.draining = False
-        self._started = time.monotonic()
-        self._started_at = time.time()
+        self.closing = False
+        self._started, self._started_at = monotonic(), time()
 
-    def app(self) -> FastAPI:
+    def app(self) -> ASGIApp:
         app = FastAPI(openapi_url=None, lifespan=self._lifespan)
-        app.add_middleware(Gate, config=self._config, ledger=self._ledger, draining=lambda: self.draining)
-        for kind in (errors.BridgeError, HTTPException, ClientDisconnect, Exception):
-            app.add_exception_handler(kind, self._on_error)
-        app.post("/v1/messages")(self.messages)
-        app.post("/v1/messages/count_tokens")(self.count_tokens)
-        app.get("/v1/models")(self.models)
-        for path in ("/v1/chat/completions", "/v1/completions", "/tokenize"):
+        for kind in (errors.BridgeError, HTTPException, Exception):
+            app.add_exception_handler(kind, _on_error)
+        for path, post in ((MESSAGES, self.messages), (f"{MESSAGES}/count_tokens", self.count_tokens)):
+            app.post(path)(post)
+        for path in (CHAT, COMPLETIONS, TOKENIZE):
             app.post(path)(self.relay)
+        app.get("/v1/models")(self.models)
         app.get("/healthz")(self.healthz)
         app.get("/metrics")(self.metrics)
         app.get("/pod/report")(self.pod_report)
-        app.post("/pod/restart")(self.pod_restart)
-        return app
+        app.get("/pod/log")(self.pod_log)
+        app.post("/pod/{verb}")(self.pod_command)
+        return Gate(app, self._config, self._ledger, lambda: self.closing)
 
     def abort(self) -> None:
         for exchange in tuple(self._exchanges):
             exchange.abort(errors.Draining("the bridge was stopped before this answer was complete"))
 
     async def messages(self, http: Request) -> Response:
-        body = await _body(http)
-        engine = request.translate(body, model=self._names.resolve(body.get("model")).name, effort=self._config.effort)
-        turn = Turn(_record(http, body, engine, "msg"), self._config.ping_seconds)
-        return Exchange(turn, self._upstream.chat(engine), self._ledger, self._exchanges)
+        body, config = await _body(http), self._config
+        if config.mode != "translate":
+            return self._relay(http, body, ANTHROPIC if config.mode == "native" else UNREAD)
+        name, support = self._names().resolve(body.get("model")).name, self._upstream.support or Support()
+        engine = request.translate(body, model=name, effort=config.effort, support=support)
+        guard = None if config.guard == "off" else Guard(config.guard)
+        turn = Turn(_record(http, body, engine), config.ping_seconds, engine["max_tokens"], guard)
+        return self._exchange(turn, CHAT, engine)
 
     async def relay(self, http: Request) -> Response:
-        body = await _body(http)
-        engine = body | {"model": self._names.resolve(body.get("model")).name}
-        answer = Relay(_record(http, body, engine, "relay"))
-        return Exchange(answer, self._upstream.stream(http.url.path, engine), self._ledger, self._exchanges)
+        return self._relay(http, await _body(http), UNREAD if http.url.path == TOKENIZE else OPENAI)
 
     async def count_tokens(self, http: Request) -> Response:
         body = await _body(http)
-        engine = request.count(body, model=self._names.resolve(body.get("model")).name)
-        return _json({"input_tokens": await unless_gone(http.receive, self._upstream.count(engine)) or 0})
+        engine = request.count(body, model=self._names().resolve(body.get("model")).name)
+        url = (await self._supervisor.serving(until=0.0)).url
+        return _json({"input_tokens": await unless_gone(http.receive, self._upstream.count(f"{url}", engine)) or 0})
 
     async def models(self, http: Request) -> Response:
-        window = self._upstream.max_model_len
+        names, window = self._names(), self._upstream.known.max_model_len
         if "anthropic-version" not in http.headers:
-            return _json(self._names.openai_list(int(self._started_at), window))
-        started = datetime.fromtimestamp(self._started_at, UTC)
-        return _json(self._names.anthropic_list(started.strftime("%Y-%m-%dT%H:%M:%SZ"), window, http.query_params))
+            return _json(names.openai_list(int(self._started_at), window))
+        started = datetime.fromtimestamp(self._started_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _json(names.anthropic_list(started, window, http.query_params))
 
     async def healthz(self) -> Response:
         return _json({"status": "ok", "version": VERSION})
 
     async def metrics(self) -> Response:
-        try:
-            engine = await self._upstream.metrics()
-        except errors.BridgeError:
-            engine = ""
+        engine = ""
+        with suppress(errors.BridgeError):
+            engine = await self._upstream.metrics(self._supervisor.engine.url)
         supervised, _ = await self._supervisor.status(NO_LOG)
         restarts = (supervised or {}).get("bridge", {}).get("restarts")
-        ours = metrics.Ours(self._ledger, self._ledger.connections(self._sockets()), self._started_at, restarts)
+        ours = metrics.Ours(self._ledger, self._connections(), self._started_at, restarts)
         return Response(engine.encode() + ours.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, http: Request) -> Response:
-        asked = http.query_params.get("log_after", "0")
-        if not asked.isdecimal():
-            raise errors.InvalidRequest("log_after: Input should be a whole number")
+        log_after, finished = _number(http, "log_after"), _number(http, "finished")
         async with asyncio.TaskGroup() as group:
-            engine = group.create_task(self._upstream.probe())
-            supervised = group.create_task(self._supervisor.status(int(asked)))
-        now, (bootstrap, bootstrap_error) = time.monotonic(), supervised.result()
+            engine = group.create_task(self._upstream.probe(self._supervisor.engine.url))
+            supervised = group.create_task(self._supervisor.status(log_after))
+        now, (bootstrap, bootstrap_error) = monotonic(), supervised.result()
         report = PodReport(
             version=VERSION,
-            at=time.time(),
+            at=time(),
             pid=os.getpid(),
             uptime_s=now - self._started,
-            connections=self._ledger.connections(self._sockets()),
+            connections=self._connections(),
             totals=self._ledger.totals(),
             turns=self._ledger.turns(now),
             agents=self._ledger.agents(now),
             engine=engine.result(),
             bootstrap=bootstrap,
             bootstrap_error=bootstrap_error,
+            mode=self._config.mode,
+            draining=self._ledger.draining,
+            finished=self._ledger.finished(now, finished),
         )
         return _json(report)
 
-    async def pod_restart(self, http: Request) -> Response:
-        service = (await _body(http)).get("service")
-        if service not in ("bridge", "engine"):
-            raise errors.InvalidRequest("service: Input should be 'bridge' or 'engine'")
-        return _json(await self._supervisor.ask({"cmd": "restart", "service": service}, RESTART_S))
+    async def pod_log(self, http: Request) -> Response:
+        window = {"after": _number(http, "after"), "limit": _number(http, "limit", 500)}
+        return _json(await self._supervisor.ask({"cmd": "tail", **window}))
+
+    async def pod_command(self, http: Request, verb: str) -> Response:
+        body, commands = await _body(http), TABLES["commands"]
+        if verb in commands:
+            return _json(await self._supervisor.ask({**body, "cmd": commands[verb]}, COMMAND_S))
+        if verb != "drain" or not isinstance(body.get("on"), bool):
+            raise errors.NotFound(f"POST /pod/ has {', '.join(commands)}, and drain with 'on': true or false")
+        self._ledger.draining = body["on"]
+        return _json({"ok": True})
+
+    def _relay(self, http: Request, body: dict[str, Any], dialect: Dialect) -> Exchange:
+        self._names().resolve(body.get("model"))
+        return self._exchange(Relay(_record(http, body, body), self._config.ping_seconds, dialect), http.url.path, body)
+
+    def _exchange(self, answer: Answer, path: str, body: dict[str, Any]) -> Exchange:
+        record = answer.record
+        exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self._exchanges)
+        if path in (CHAT, MESSAGES):
+            record.prefix_break = self._prefixes.take((record.session, record.agent), body)
+            self._ledger.counts["prefix_breaks"] += record.prefix_break is not None
+        return exchange
+
+    # A request waits here for an engine that starts, drains, swaps or just died; nothing was sent meanwhile.
+    @asynccontextmanager
+    async def _answer(self, answer: Answer, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
+        opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
+        until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
+        record, waits_as = answer.record, _QUEUED
+        while True:
+            record.phase = waits_as
+            engine, names = await self._supervisor.serving(until), self._names()
+            asked = names.resolve(record.model)
+            if asked.model != names.loaded:
+                self._ledger.counts["swap_waits"] += waits_as == "queued"
+                record.phase = waits_as = "swapping"
+                await self._supervisor.swap(asked.model, until)
+                continue
+            if engine is not asked_before:
+                asked_before, refused_until = engine, monotonic() + self._config.refused_seconds
+            record.phase, record.upstream_open = "connecting", True
+            try:
+                async with opening(f"{engine.url}{path}", body | {"model": asked.name}) as response:
+                    yield response
+                return
+            except NotSent:
+                if monotonic() > refused_until:
+                    raise
+            finally:
+                record.upstream_open = False
+            record.phase = waits_as
+            await asyncio.sleep(AGAIN_S)
+
+    # Of the model in force, and where swaps are allowed of all.
+    def _names(self) -> Names:
+        engine, config = self._supervisor.engine, self._config
+        alone = {"": config.model_names or self._upstream.known.models or ("",)}
+        models: Mapping[str, tuple[str, ...]] = engine.models or alone
+        loaded = key if (key := engine.model or "") in models else next(iter(models))
+        return Names(models if config.swap == "on" else {loaded: models[loaded]}, loaded, config.unknown_model)
+
+    def _load(self) -> tuple[int, int]:
+        return self._ledger.connections(0).upstreams, self._sockets()
+
+    def _connections(self) -> Connections:
+        engine = urlsplit(self._supervisor.engine.url or "")
+        port = engine.port or (443 if engine.scheme == "https" else 80)
+        return self._ledger.connections(self._sockets(), kernel_count(port))
+
+    async def _learn(self) -> None:
+        while True:
+            engine = self._supervisor.engine
+            if engine.state == "serving" and engine.url:
+                with suppress(errors.BridgeError):
+                    await self._upstream.look(engine.url)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        async with self._upstream:
+        async with aclosing(self._upstream), asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in (self._supervisor.follow(), self._learn())]
             yield
-
-    async def _on_error(self, http: Request, error: Exception) -> Response:
-        request_id = http.state.request_id
-        match error:
-            case errors.BridgeError():
-                return _refused(error, request_id)
-            case HTTPException(status_code=404):
-                return _refused(errors.NotFound(f"there is nothing at {http.url.path}"), request_id)
-            case HTTPException():
-                return _refused(errors.MethodNotAllowed(f"{http.method} is not for {http.url.path}"), request_id)
-            case ClientDisconnect():
-                return _refused(errors.InvalidRequest("the client left before its request was whole"), request_id)
-        # A bug, which the server logs. Its answer does not pass the gate, so it names the request itself.
-        answer = _refused(errors.Internal("the bridge failed; its log says how"), request_id)
-        answer.headers["request-id"] = request_id
-        return answer
+            for task in tasks:
+                task.cancel()
 
 
 # Plain ASGI: a BaseHTTPMiddleware would hide from the routes that their client has left.
 @dataclass
 class Gate:
     """The client's token may chat, the operator's may do everything; every answer gets the id of its request. While
-    draining, no client is told to come back on the same connection."""
+    closing, no client is told to come back on the same connection."""
 
     app: ASGIApp
     config: Config
     ledger: Ledger
-    draining: Callable[[], bool]
+    closing: Callable[[], bool]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        request_id = f"req_{uuid.uuid4().hex[:24]}"
+        request_id = f"req_{uuid4().hex[:24]}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def identified(message: Message) -> None:
             if message["type"] == "http.response.start":
-                closing = [(b"connection", b"close")] if self.draining() else []
+                closing = [(b"connection", b"close")] if self.closing() else []
                 message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *closing]
             await send(message)
 
@@ -183,17 +256,26 @@ class Gate:
             answer = _refused(refusal, request_id)
         await answer(scope, receive, identified)
 
+    # Both tokens are always compared, each in constant time.
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
-        """Both tokens are always compared, each in constant time."""
         scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
         token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
         operator = hmac.compare_digest(token, self.config.operator_token.encode())
         client = hmac.compare_digest(token, self.config.client_token.encode())
-        if path == "/healthz" or operator or (client and not path.startswith("/pod/")):
+        if path == "/healthz" or self.config.insecure_no_auth or operator or (client and not path.startswith("/pod/")):
             return None
         if client:
             return errors.Forbidden("this route takes the operator's token")
         return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
+
+
+# What is not ours is a bug, which the server logs.
+async def _on_error(http: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        kind = errors.NotFound if error.status_code == 404 else errors.MethodNotAllowed
+        error = kind(f"{http.method} {http.url.path} is nothing that this bridge has")
+    known = error if isinstance(error, errors.BridgeError) else errors.Internal("the bridge failed; its log says how")
+    return _refused(known, http.state.request_id)
 
 
 def _refused(error: errors.BridgeError, request_id: str) -> Response:
@@ -201,27 +283,29 @@ def _refused(error: errors.BridgeError, request_id: str) -> Response:
     return Response(error.envelope(request_id), error.status, headers, JSON)
 
 
+# Raises TooLarge, before it reads where the size is said; InvalidRequest.
 async def _body(http: Request) -> dict[str, Any]:
-    """Raises TooLarge, InvalidRequest."""
-    body = bytearray()
-    async for chunk in http.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise errors.TooLarge(f"the request is larger than {MAX_BODY} bytes")
-    return request.parse(bytes(body))
+    body, size, chunks = bytearray(), int(http.headers.get("content-length") or 0), http.stream()
+    with suppress(ClientDisconnect):
+        while size <= MAX_BODY:
+            if not (chunk := await anext(chunks)):
+                return request.parse(bytes(body) or b"{}")
+            body += chunk
+            size = max(size, len(body))
+        raise errors.TooLarge(f"the request is larger than {MAX_BODY} bytes")
+    raise errors.InvalidRequest("the client left before its request was whole")
 
 
-def _record(http: Request, body: dict[str, Any], engine: dict[str, Any], prefix: str) -> Record:
-    session, agent = request.identity(http.headers, engine)
-    return Record(
-        id=f"{prefix}_{uuid.uuid4().hex[:24]}",
-        request_id=http.state.request_id,
-        session=session,
-        agent=agent,
-        model=body["model"],
-        stream=body.get("stream") is True,
-        arrived_at=time.monotonic(),
-    )
+def _number(http: Request, name: str, default: int = 0) -> int:
+    asked = http.query_params.get(name, str(default))
+    if not asked.isdecimal():
+        raise errors.InvalidRequest(f"{name}: Input should be a whole number")
+    return int(asked)
+
+
+def _record(http: Request, body: dict[str, Any], engine: dict[str, Any]) -> Record:
+    who, streams = request.identity(http.headers, engine), body.get("stream") is True
+    return Record(f"msg_{uuid4().hex[:24]}", http.state.request_id, *who, body["model"], streams, monotonic())
 
 
 def _json(value: object) -> Response:

@@ -1,73 +1,87 @@
 """Environment -> Config, checked once at start. A bad or missing variable is an error that names it.
 
-Each field is read from PASSERELLE_ and its name in capitals; its type says, also in words, what it may be.
+Each field is read from PASSERELLE_ and its name in capitals; lists and objects are JSON there.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Literal, Self
 
-import msgspec
-from msgspec import Meta
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from bridge.names import UnknownModel
 
 VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-Text = Annotated[str, Meta(description="text")]
-Name = Annotated[str, Meta(min_length=1)]
-Whole = Annotated[int, Meta(ge=0, description="a whole number")]
-Positive = Annotated[int, Meta(gt=0, description="a whole number above 0")]
-Seconds = Annotated[float, Meta(gt=0, lt=1e9, description="a number of seconds above 0")]
-_JSON = ("model_names", "effort")
+_Json = BeforeValidator(lambda value: json.loads(value) if isinstance(value, str) else value)
+Name = Annotated[str, Field(min_length=1)]
+Url = Annotated[str, Field(pattern="^https?://."), AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1"))]
+Seconds = Annotated[PositiveFloat, Field(lt=1e9)]
 
 
 class ConfigError(Exception):
     """The message starts with the variable's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    engine_url: Annotated[
-        str, Meta(pattern="^https?://", description="an address that starts with http:// or https://")
-    ]
-    client_token: Text = field(repr=False)
-    operator_token: Text = field(repr=False)
-    model_names: Annotated[tuple[Name, ...], Meta(min_length=1, description="a JSON list of at least one name")]
-    listen_fd: Whole | None = None  # a bound socket that the supervisor owns; else host and port are bound here
-    host: Text = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="a port number")] = 8080
-    bootstrap_socket: Text | None = None
-    ping_seconds: Seconds = 15.0
-    max_streams: Positive = 256
+class Config(BaseModel):
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+    engine_url: Url | None = None  # may be absent where a supervisor says it
+    bootstrap_socket: str | None = None
+    client_token: str = Field("", repr=False)
+    operator_token: str = Field("", repr=False)
+    insecure_no_auth: bool = False  # every route open to everybody: on loopback only
+    model_names: Annotated[tuple[Name, ...], _Json] = ()  # what the model is called; empty: what the engine calls it
+    listen_fd: Annotated[int, Field(ge=0)] | None = None  # a bound socket that the supervisor owns; else host and port
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    mode: Literal["translate", "native", "off"] = "translate"
+    guard: Literal["off", "warn", "refuse"] = "off"
+    swap: Literal["on", "off"] = "off"  # may a request for another model ask for it
+    unknown_model: UnknownModel = "serve"
     # Thinking tokens per output_config.effort; a level that is absent has no budget.
-    effort: Annotated[Mapping[str, Positive], Meta(description="a JSON object of levels and token counts above 0")] = (
-        field(default_factory=lambda: dict(DEFAULT_EFFORT))
-    )
-    unknown_model: Annotated[UnknownModel, Meta(description="'serve' or 'refuse'")] = "serve"
+    effort: Annotated[Mapping[str, Annotated[int, Field(gt=0, strict=True)]], _Json] = DEFAULT_EFFORT
+    ping_seconds: Seconds = 15.0
+    max_streams: PositiveInt = 256
+    hold_seconds: Seconds = 900.0  # how long a request waits for an engine that starts, drains or swaps
+    refused_seconds: Seconds = 10.0  # and for one that should be there and refuses the connection
     drain_seconds: Seconds = 600.0  # how long streams may go on after SIGTERM
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.engine_url is None and self.bootstrap_socket is None:
+            raise ValueError("ENGINE_URL is not set")
+        if self.insecure_no_auth:
+            if self.host not in _LOOPBACK:
+                raise ValueError(f"INSECURE_NO_AUTH is for loopback only, not for {self.host}")
+        elif not (self.client_token and self.operator_token):
+            raise ValueError(f"{'OPERATOR' if self.client_token else 'CLIENT'}_TOKEN is not set")
+        elif self.client_token == self.operator_token:
+            raise ValueError("OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN")
+        return self
 
 
 def load(env: Mapping[str, str]) -> Config:
     """Raises ConfigError."""
-    types = get_type_hints(Config, include_extras=True)
-    values: dict[str, Any] = {}
-    for one in fields(Config):
-        variable = f"PASSERELLE_{one.name.upper()}"
-        kind, text = types[one.name], env.get(variable)
-        if not text:
-            if one.default is MISSING and one.default_factory is MISSING:
-                raise ConfigError(f"{variable} is not set")
-            continue
-        try:
-            decoded = msgspec.json.decode(text) if one.name in _JSON else text
-            values[one.name] = msgspec.convert(decoded, kind, strict=one.name in _JSON)
-        except msgspec.DecodeError as cause:
-            words = [meta.description for part in (kind, *get_args(kind)) for meta in getattr(part, "__metadata__", ())]
-            raise ConfigError(f"{variable} must be {words[0]}, not {text!r}") from cause
-    if values["client_token"] == values["operator_token"]:
-        raise ConfigError("PASSERELLE_OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN")
-    values["engine_url"] = values["engine_url"].rstrip("/")
-    values["model_names"] = tuple(dict.fromkeys(values["model_names"]))
-    return Config(**values)
+    variables = {name: f"PASSERELLE_{name.upper()}" for name in Config.model_fields}
+    given = {name: env[variable] for name, variable in variables.items() if env.get(variable)}
+    try:
+        return Config.model_validate(given)
+    except ValidationError as cause:
+        first = cause.errors(include_url=False)[0]
+        words = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise ConfigError(f"PASSERELLE_{words}") from cause
+        name = str(first["loc"][0])
+        raise ConfigError(f"{variables[name]} is {given[name]!r}: {words}") from cause

@@ -12,31 +12,36 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+import httpx
 from fastapi import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from bridge.answer import JSON, Answer
 from bridge.errors import BridgeError, Internal
 from bridge.ledger import Ledger
-from bridge.turn import JSON, Relay
-from bridge.upstream import Stream
 
 log = logging.getLogger("bridge")
 
+# An answer in one piece may be silent for less than RunPod's proxy allows (100 s). Then its status is given away for
+# spaces, which JSON allows in front; should it fail later, its connection is cut, which clients take as retryable.
+PAD_FIRST_S = 60.0
+PAD_S = 15.0
 _STREAM_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
 @dataclass(eq=False)
 class Exchange(Response):
     """An admitted request's response: it alone sees both ends. Entering `upstream` asks the engine, or raises
-    BridgeError. It is in `live` until it is over. Raises AtCapacity when it is not admitted."""
+    BridgeError. It is in `live` until it is over. Raises AtCapacity or Draining when it is not admitted."""
 
-    answer: Relay
-    upstream: AbstractAsyncContextManager[Stream]
+    answer: Answer
+    upstream: AbstractAsyncContextManager[httpx.Response]
     ledger: Ledger
     live: set["Exchange"]
     background: None = None
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _started: bool = False
+    _padded: bool = False
     _finished: bool = False
     _work: asyncio.Task[None] | None = None
     _failure: BridgeError = field(default_factory=lambda: Internal("the bridge failed; its log says how"))
@@ -70,11 +75,10 @@ class Exchange(Response):
 
     async def _pump(self) -> None:
         answer = self.answer
-        self.record.upstream_open = True
         try:
-            async with self.upstream as stream:
-                answer.opened(stream.status, stream.content_type)
-                async for data in stream.chunks:
+            async with self.upstream as response:
+                answer.opened(response.status_code, response.headers.get("content-type", ""))
+                async for data in response.aiter_raw():
                     now = monotonic()
                     self.ledger.heard(self.record, now)
                     await self._emit(answer.feed(data, now))
@@ -83,24 +87,27 @@ class Exchange(Response):
                 await self._emit(answer.eof(monotonic()))
         except BridgeError as error:
             await self._emit(answer.fail(error, monotonic()))
-        finally:
-            self.record.upstream_open = False
 
+    # The server says that the client left after a whole answer too.
     async def _watch(self, receive: Receive) -> None:
-        """The server says that the client left after a whole answer too."""
         await _left(receive)
         if not self._finished:
             self.record.client_connected = False
-            self.ledger.cancelled += self.record.upstream_open
+            self.ledger.counts["upstreams_cancelled"] += self.record.upstream_open
             self._cancel()
 
     async def _ping(self) -> None:
         while (due := self.answer.ping_due) is not None:
             await asyncio.sleep(due - monotonic())
             await self._emit(self.answer.tick(monotonic()))
+        await asyncio.sleep(PAD_FIRST_S)
+        while not self.record.stream:
+            self._padded = True
+            await self._emit([b" "])
+            await asyncio.sleep(PAD_S)
 
+    # Once only: a second cancel would cut the closing of the upstream.
     def _cancel(self) -> None:
-        """Once only: a second cancel would cut the closing of the upstream."""
         if self._work is not None and not self._work.cancelling():
             self._work.cancel()
 
@@ -114,7 +121,8 @@ class Exchange(Response):
                 self._started = True
             # Before the last byte: the server says http.disconnect as soon as that is out.
             self._finished = ended
-            await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
+            if not (self._padded and self.record.failed):  # else the server cuts what has no end
+                await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
 
     def _head(self, length: int | None) -> Message:
         head = self.answer.head
@@ -145,7 +153,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, int]) -> int |
     return None if doing.cancelled() else doing.result()
 
 
+# The body was read before, so the next message is the client's leaving.
 async def _left(receive: Receive) -> None:
-    """The body was read before, so the next message is the client's leaving."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,8 @@
 """Prometheus text: which of the engine's families travel in a report, and our own families. Pure."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import get_args
 
@@ -11,22 +12,20 @@ from prometheus_client.registry import Collector
 
 from bridge.ledger import Ledger
 from bridge.report import Connections, TurnPhase
+from bridge.tables import TABLES
 
-_HISTOGRAMS = ("vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds")
+# Of vLLM's histograms the samples of only two travel, and no *_created.
+_KEPT = re.compile(
+    r"(# TYPE )?(process_start_time_seconds"
+    r"|vllm:(time_to_first_token|inter_token_latency)_seconds_(bucket|sum|count)"
+    r"|vllm:request_(prefill|decode)_time_seconds_sum"
+    r"|vllm:\w+(?<!_bucket)(?<!_sum)(?<!_count)(?<!_created))[ {]"
+)
 
 
 def for_report(text: str) -> str:
-    """The vllm: families that the console reads: no help, no *_created, and of the histograms only two."""
-    kept: list[str] = []
-    keep = False
-    for line in text.splitlines():
-        if line.startswith("# TYPE "):
-            name, _, kind = line.removeprefix("# TYPE ").partition(" ")
-            keep = name == "process_start_time_seconds" or (name.startswith("vllm:") and not name.endswith("_created"))
-            keep = keep and (kind != "histogram" or name in _HISTOGRAMS)
-        if keep and not line.startswith("# HELP"):
-            kept.append(line + "\n")
-    return "".join(kept)
+    """The families that the console reads, each line unchanged."""
+    return "".join(line for line in text.splitlines(keepends=True) if _KEPT.match(line))
 
 
 @dataclass
@@ -42,24 +41,19 @@ class Ours(Collector):
         return generate_latest(self)
 
     def collect(self) -> Iterable[Metric]:
-        ledger = self.ledger
-        phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(turn.phase for turn in ledger.turns(now=0.0))
+        phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(turn.phase for turn in self.ledger.turns(now=0.0))
         yield GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", self.started_at)
-        yield _by("end", GaugeMetricFamily, "connections", "Open ones, as in /pod/report.", asdict(self.connections))
-        yield _by("phase", GaugeMetricFamily, "turns_live", "Live requests.", phases)
-        yield _by("kind", CounterMetricFamily, "turn_errors", "Requests that failed, by error type.", ledger.failed)
-        counts = {**asdict(ledger.totals()), "upstreams_cancelled": ledger.cancelled}
+        for family, name, label, words, values in (
+            (GaugeMetricFamily, "connections", "end", "Open ones, as in /pod/report.", asdict(self.connections)),
+            (GaugeMetricFamily, "turns_live", "phase", "Live requests.", phases),
+            (CounterMetricFamily, "turn_errors", "kind", "Requests that failed, by error type.", self.ledger.failed),
+        ):
+            metric = family(f"passerelle_{name}", words, labels=[label])
+            for key, value in values.items():
+                metric.add_metric([key], value or 0)
+            yield metric
+        for name, count in self.ledger.totals().items():
+            yield CounterMetricFamily(f"passerelle_{name}", TABLES["counters"][name], count)
         if self.restarts is not None:
-            counts["bridge_restarts"] = self.restarts
-        for name, count in counts.items():
-            yield CounterMetricFamily(f"passerelle_{name}", "As in /pod/report.", count)
-        yield from (*ledger.ttft.collect(), *ledger.gaps.collect())
-
-
-def _by(
-    label: str, kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, values: Mapping[str, int]
-) -> Metric:
-    family = kind(f"passerelle_{name}", text, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+            yield CounterMetricFamily("passerelle_bridge_restarts", "Of the bridge, by the supervisor.", self.restarts)
+        yield from (*self.ledger.ttft.collect(), *self.ledger.gaps.collect())

@@ -1,14 +1,15 @@
-"""What the bridge says of itself and its pod: the JSON of /pod/report, typed. Frozen values, nothing else.
+"""What the bridge says of itself and its pod: the JSON of /pod/report, typed. Frozen values, nothing else."""
 
-Times are ages in seconds at the moment `at`, so that a reader needs no clock in common with the pod.
-"""
+# Times are ages in seconds at the moment `at`, so that a reader needs no clock in common with the pod.
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-TurnPhase = Literal["connecting", "pending", "thinking", "text", "tool"]
-"""connecting: no answer's head from the engine yet. pending: head arrived, no token yet (it waits or prefills; the
-bridge cannot tell which). thinking, text, tool: the block that is being decoded."""
+# queued: the engine starts, drains or does not answer yet, and the request is held. swapping: its model is being
+# loaded. connecting: sent, and no head of an answer yet. pending: head arrived, no token yet (it waits or prefills; the
+# bridge cannot tell which). thinking, text, tool: the block that is being decoded.
+TurnPhase = Literal["queued", "swapping", "connecting", "pending", "thinking", "text", "tool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,50 +27,35 @@ class Turn:
     cached_tokens: int | None
     output_tokens: int
     pings: int
+    tok_s: float | None = None  # output tokens per second after the first
+    client_connected: bool = True
+    upstream_open: bool = False
+    prefix_break: str | None = None  # where its prompt left its last turn's: from there on nothing was cached
+    guarded: str | None = None  # the marker of a whole-file write that leaves a part out
+    ended_age_s: float | None = None  # since it ended; None while it lives
+    stop: str | None = None  # how it ended: stop_reason, error type or "client_gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """One (session, agent) that was seen in the last hour: what it has done, whether or not it has a turn now."""
-
-    session: str
-    agent: str
-    turns: int  # turns that ended, however they ended
-    errors: int
-    idle_s: float | None  # since its last turn ended; None while one is live
-    last_input_tokens: int | None
-    last_cached_tokens: int | None
-    last_output_tokens: int | None
-    last_ttft_s: float | None
-    last_tok_s: float | None  # output tokens per second of decode in its last turn
-    last_stop: str | None  # stop_reason of its last turn, or the error type that ended it, or "client_gone"
-
-
+# Both ends, counted apart: any lasting difference is a leak.
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Both ends, counted apart: any lasting difference is a leak."""
-
     clients: int  # requests whose client is still connected and waits for an answer
     sockets: int  # TCP connections that clients hold open, idle ones included
     upstreams: int  # requests open to the engine
     upstreams_idle: int  # kept-alive connections to the engine with no request on them
     orphans: int  # upstreams whose client has left and that are not closed yet
+    upstream_sockets: int | None = None  # this process's to the engine, as the kernel counts them
 
 
+# What the supervisor says of the engine. serving: ask `url`. changing: wait. down: nothing to wait for.
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Counters since this bridge process began."""
-
-    turns: int
-    completed: int
-    failed: int
-    client_gone: int
-    refused: int  # turned away at `max_streams`
-    unauthorized: int
-    pings: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
+class EngineState:
+    state: Literal["serving", "changing", "down"]
+    url: str | None
+    model: str | None = None  # key of `models`
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of each; the engine's own first
+    reason: str | None = None
+    eta_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +63,12 @@ class EngineProbe:
     reachable: bool
     error: str | None  # why not, in one line
     elapsed_s: float
-    version: str | None
-    """Of the engine's /version; ends with "+simulated" for the simulated engine."""
+    version: str | None  # of the engine's /version; ends with "+simulated" for the simulated engine
     models: tuple[str, ...]
     max_model_len: int | None
     metrics: str | None  # Prometheus text: the families that the console reads, unchanged
+    supports: Mapping[str, bool] | None = None  # by feature, asked once per engine; None until then
+    suits: str | None = None  # the mode that suits it, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +78,12 @@ class PodReport:
     pid: int
     uptime_s: float
     connections: Connections
-    totals: Totals
+    totals: Mapping[str, int]  # [counters] of tables.toml, since this bridge process began
     turns: tuple[Turn, ...]
-    agents: tuple[Agent, ...]
+    agents: tuple[Turn, ...]  # the last turn of each (session, agent) that ended one in the last hour, latest first
     engine: EngineProbe
-    bootstrap: dict[str, Any] | None
-    """The supervisor's own status (bootstrap.report.Status as JSON); None when its socket does not answer."""
+    bootstrap: dict[str, Any] | None  # bootstrap.report.Status as JSON; None when its socket does not answer
     bootstrap_error: str | None
+    mode: str = "translate"
+    draining: bool = False
+    finished: tuple[Turn, ...] = ()  # the last that ended, newest first: as many as ?finished=N asks for

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import signal
 import socket
@@ -33,7 +34,7 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self._end("told to end now")
             return
-        self.should_exit = self._service.draining = True
+        self.should_exit = self._service.closing = True
         log.info("draining: no new connections, streams in flight go on for %.0f s at most", self._drain_s)
         asyncio.get_running_loop().call_later(self._drain_s, self._end, "the drain limit has passed")
 
@@ -72,6 +73,7 @@ def listen(config: Config) -> socket.socket:
 
 def run(config: Config) -> None:
     """Serves until told to stop. Raises OSError when there is no socket to serve on."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # stacks to stderr, also of a loop that hangs
     with listen(config) as sock:
         log.info("listening on %s", sock.getsockname())
         server = Server(config)

@@ -169,7 +169,9 @@ def _context(agent: AgentView) -> tuple[Role, str]:
 def _phase(agent: AgentView) -> tuple[Role, str]:
     if agent.stalled:
         return "bad", "■ stalled"
-    if agent.phase == "waiting" or (agent.phase == "connecting" and (agent.age_s or 0.0) > SLOW_CONNECT_S):
+    if agent.phase in ("queued", "swapping", "waiting") or (
+        agent.phase == "connecting" and (agent.age_s or 0.0) > SLOW_CONNECT_S
+    ):
         return "watch", f"▲ {agent.phase}"
     if agent.phase == "idle":
         return "label", "  idle"

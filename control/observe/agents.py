@@ -1,8 +1,8 @@
-"""One row per (session, agent) out of a report's live turns and the bridge's memory of the last hour. Pure."""
+"""One row per (session, agent) out of a report's live turns and the last turns that ended. Pure."""
 
 from __future__ import annotations
 
-from bridge.report import Agent, PodReport, Turn
+from bridge.report import PodReport, Turn
 from control.observe.snapshot import AgentPhase, AgentView
 from control.observe.state import State, TurnMark
 from control.observe.updates import ReportSeen
@@ -13,6 +13,8 @@ STALL_S = 20.0
 FORGET_IDLE_S = 900.0
 
 ORDER: dict[AgentPhase, int] = {
+    "queued": 0,
+    "swapping": 0,
     "connecting": 0,
     "waiting": 1,
     "prefill": 2,
@@ -35,7 +37,7 @@ def agent_rows(state: State, seen: ReportSeen | None, running: int | None, now: 
         turn, agent = live.get(key), memory.get(key)
         if turn is not None:
             rows.append(_live(turn, agent, prefilling, state.turn_marks))
-        elif agent is not None and (agent.idle_s or 0.0) <= FORGET_IDLE_S:
+        elif agent is not None and (agent.ended_age_s or 0.0) <= FORGET_IDLE_S:
             rows.append(_idle(agent))
     return tuple(rows)
 
@@ -55,7 +57,7 @@ def _prefilling(report: PodReport, running: int | None) -> frozenset[str]:
     return frozenset(t.id for t in pending[: max(0, (running or 0) - decoding)])
 
 
-def _live(turn: Turn, agent: Agent | None, prefilling: frozenset[str], marks: tuple[TurnMark, ...]) -> AgentView:
+def _live(turn: Turn, agent: Turn | None, prefilling: frozenset[str], marks: tuple[TurnMark, ...]) -> AgentView:
     phase: AgentPhase
     if turn.phase != "pending":
         phase = turn.phase
@@ -76,26 +78,26 @@ def _live(turn: Turn, agent: Agent | None, prefilling: frozenset[str], marks: tu
         age_s=turn.age_s,
         last_byte_age_s=turn.last_byte_age_s,
         stalled=decoding and turn.last_byte_age_s is not None and turn.last_byte_age_s > STALL_S,
-        last_stop=agent.last_stop if agent else None,
-        last_input_tokens=agent.last_input_tokens if agent else None,
+        last_stop=agent.stop if agent else None,
+        last_input_tokens=agent.input_tokens if agent else None,
     )
 
 
-def _idle(agent: Agent) -> AgentView:
+def _idle(agent: Turn) -> AgentView:
     return AgentView(
         session=agent.session,
         agent=agent.agent,
         phase="idle",
-        input_tokens=agent.last_input_tokens,
-        cached_tokens=agent.last_cached_tokens,
-        output_tokens=agent.last_output_tokens,
+        input_tokens=agent.input_tokens,
+        cached_tokens=agent.cached_tokens,
+        output_tokens=agent.output_tokens,
         tok_s=None,
-        ttft_s=agent.last_ttft_s,
-        age_s=agent.idle_s,
+        ttft_s=agent.ttft_s,
+        age_s=agent.ended_age_s,
         last_byte_age_s=None,
         stalled=False,
-        last_stop=agent.last_stop,
-        last_input_tokens=agent.last_input_tokens,
+        last_stop=agent.stop,
+        last_input_tokens=agent.input_tokens,
     )
 
 

@@ -38,7 +38,7 @@ LightName = Literal["provider", "port", "bridge", "scrape", "tokens"]
 LightState = Literal["good", "watch", "bad", "unknown"]
 EngineState = Literal["unknown", "starting", "serving", "down", "backoff", "fatal", "stopping", "stopped"]
 Severity = Literal["info", "warning", "critical"]
-AgentPhase = Literal["connecting", "waiting", "prefill", "thinking", "text", "tool", "idle"]
+AgentPhase = Literal["queued", "swapping", "connecting", "waiting", "prefill", "thinking", "text", "tool", "idle"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,12 +184,12 @@ def _bridge(seen: ReportSeen | None) -> BridgeView:
         turns=len(report.turns),
         upstreams=report.connections.upstreams,
         orphans=report.connections.orphans,
-        pings=report.totals.pings,
-        refused=report.totals.refused,
+        pings=report.totals.get("pings"),
+        refused=report.totals.get("refused"),
         restarts=service.restarts if service else None,
         draining=service.draining if service else None,
-        completed=report.totals.completed,
-        failed=report.totals.failed,
+        completed=report.totals.get("completed"),
+        failed=report.totals.get("failed"),
     )
 
 

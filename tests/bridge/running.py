@@ -42,7 +42,8 @@ class Call:
 
     async def stream(self, data: bytes) -> None:
         await self.head()
-        await self.say(data)
+        if data:  # an empty chunk would be the end
+            await self.say(data)
         await self.end()
 
     async def answer(self, status: int, body: object) -> None:
@@ -87,6 +88,7 @@ class Engine:
         self.look = look
         self.looks: list[Call] = []
         self.calls: list[Call] = []
+        self.questions: list[Call] = []  # what the bridge asks to learn what this engine takes
         self.port = 0
 
     @property
@@ -102,6 +104,9 @@ class Engine:
             if head.startswith("get "):
                 self.looks.append(call)
                 await self.look(call)
+            elif call.body.get("max_tokens") == 1:
+                self.questions.append(call)
+                await call.answer(404 if call.path == "/v1/messages" else 200, {"choices": []})
             else:
                 self.calls.append(call)
                 await self.script(call)
@@ -120,7 +125,7 @@ async def engine(script: Script, look: Script = well) -> AsyncIterator[Engine]:
         yield one
     finally:
         server.close()
-        for call in one.calls + one.looks:
+        for call in one.calls + one.looks + one.questions:
             call.writer.close()
 
 
@@ -143,7 +148,8 @@ class Bridge:
 
 
 def config(engine_url: str, **fields: Any) -> Config:
-    given = {"client_token": CLIENT, "operator_token": OPERATOR, "model_names": ("m", "alias"), **fields}
+    given = {"client_token": CLIENT, "operator_token": OPERATOR, "model_names": ("m", "alias"), "refused_seconds": 0.2}
+    given |= fields
     return Config(engine_url=engine_url, **given)
 
 

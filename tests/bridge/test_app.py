@@ -14,8 +14,9 @@ from bridge.config import Config
 from bridge.ledger import Ledger
 from bridge.report import PodReport
 from tests.bridge.chunks import DATA, DONE, chunk, recorded, text_answer, tool, usage, usage_chunk
+from tests.bridge.pod import pod, serving, statuses
 from tests.bridge.running import ASK, CLIENT, METRICS, OPERATOR, Bridge, Call, bridge, engine, until
-from tests.bridge.test_upstream import mute, supervisor, unused
+from tests.bridge.test_upstream import mute, unused
 
 pytestmark = pytest.mark.process
 
@@ -114,7 +115,7 @@ async def test_a_recorded_claude_code_turn_goes_through_and_is_known_by_its_agen
             assert answer.status_code == 200
         report = await one.report()
     assert {agent["agent"] for agent in report["agents"]} == {"main", turns[1]["headers"]["x-claude-code-agent-id"]}
-    assert sum(agent["turns"] for agent in report["agents"]) == len(turns)
+    assert report["totals"]["completed"] == len(turns)
 
 
 @pytest.mark.parametrize(
@@ -183,18 +184,15 @@ async def test_relays_pass_bytes_and_statuses(path: str) -> None:
 async def test_a_report_is_one_consistent_moment() -> None:
     status = {"bridge": {"restarts": 2}, "log": []}
 
-    async def answer(command: dict[str, Any]) -> bytes:
-        return json.dumps({"ok": True, "status": status}).encode() + b"\n"
-
     async def decoding(call: Call) -> None:
         await call.head()
         await call.say(chunk({"content": "x"}, usage=usage(50, 3)))
         await call.left()
 
     async with (
-        supervisor(answer) as (path, got),
         engine(decoding) as upstream,
-        bridge(upstream.url, bootstrap_socket=path) as one,
+        pod(statuses(status), serving(upstream.url, "m", m=["m"])) as supervisor,
+        bridge(upstream.url, bootstrap_socket=supervisor.path) as one,
         one.http.stream("POST", "/v1/messages", json={**ASK, "stream": True}) as stream,
     ):
         body = stream.aiter_bytes()
@@ -208,7 +206,7 @@ async def test_a_report_is_one_consistent_moment() -> None:
     assert (report.connections.clients, report.connections.upstreams, report.connections.orphans) == (1, 1, 0)
     assert report.connections.sockets >= 2
     assert (report.bootstrap, report.bootstrap_error) == (status, None)
-    assert got[0] == {"cmd": "status", "log_after": 41}
+    assert supervisor.got[0] == {"cmd": "status", "log_after": 41}
     assert (report.engine.reachable, report.engine.version, report.engine.max_model_len) == (True, "0.33.0", 8192)
     assert metrics.startswith(METRICS)
     assert "passerelle_bridge_restarts_total 2.0" in metrics
@@ -227,20 +225,67 @@ async def test_a_report_with_everything_else_dead_is_still_an_answer() -> None:
     assert bad.status_code == 400
 
 
-async def test_restarts_are_forwarded() -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return b'{"ok":true}\n'
-
+@pytest.mark.parametrize(
+    ("verb", "fields", "command"),
+    [
+        ("restart", {"service": "engine"}, "restart"),
+        ("swap", {"model": "glm"}, "swap"),
+        ("apply", {}, "apply"),
+        ("keep", {}, "keep"),
+        ("stop", {}, "stop-pod"),
+    ],
+)
+async def test_the_operators_commands_reach_the_supervisor(verb: str, fields: dict[str, str], command: str) -> None:
     operator = {"x-api-key": OPERATOR}
-    async with supervisor(answer) as (path, got), bridge(DEAD, bootstrap_socket=path) as one:
-        done = await one.http.post("/pod/restart", json={"service": "engine"}, headers=operator)
+    async with pod() as supervisor, bridge(DEAD, bootstrap_socket=supervisor.path) as one:
+        done = await one.http.post(f"/pod/{verb}", json=fields, headers=operator)
         assert (done.status_code, done.json()) == (200, {"ok": True})
-        assert got == [{"cmd": "restart", "service": "engine"}]
-        assert (await one.http.post("/pod/restart", json={"service": "pod"}, headers=operator)).status_code == 400
-        assert (await one.http.post("/pod/restart", json={"service": "engine"})).status_code == 403
+        assert supervisor.got == [{"cmd": command, **fields}]
+        supervisor.answer = lambda _: b'{"ok":false,"error":"not now"}\n'
+        refused = await one.http.post(f"/pod/{verb}", json=fields, headers=operator)
+        assert (refused.status_code, refused.json()["error"]["message"]) == (409, "the supervisor refused: not now")
+        assert (await one.http.post(f"/pod/{verb}", json=fields)).status_code == 403
     async with bridge(DEAD) as one:
-        away = await one.http.post("/pod/restart", json={"service": "engine"}, headers=operator)
+        away = await one.http.post(f"/pod/{verb}", json=fields, headers=operator)
         assert (away.status_code, away.json()["type"]) == (503, "error")
+
+
+async def test_the_log_is_a_window_of_the_supervisors() -> None:
+    async with (
+        pod(lambda _: b'{"ok":true,"log":[],"log_next":7}\n') as supervisor,
+        bridge(DEAD, bootstrap_socket=supervisor.path) as one,
+    ):
+        log = await one.http.get("/pod/log?after=5&limit=2", headers={"x-api-key": OPERATOR})
+        assert log.json() == {"ok": True, "log": [], "log_next": 7}
+        assert supervisor.got == [{"cmd": "tail", "after": 5, "limit": 2}]
+
+
+async def test_a_drain_turns_new_turns_away_until_it_ends() -> None:
+    operator = {"x-api-key": OPERATOR}
+    async with engine(lambda call: call.stream(text_answer("ok"))) as upstream, bridge(upstream.url) as one:
+        assert (await one.http.post("/pod/drain", json={"on": True}, headers=operator)).status_code == 200
+        away = await one.http.post("/v1/messages", json=ASK)
+        assert (away.status_code, away.headers["retry-after"]) == (529, "1")
+        assert (await one.report())["draining"] is True
+        assert (await one.http.post("/pod/drain", json={"on": False}, headers=operator)).status_code == 200
+        assert (await one.http.post("/v1/messages", json=ASK)).status_code == 200
+        for body in ({}, {"on": 1}):
+            assert (await one.http.post("/pod/drain", json=body, headers=operator)).status_code == 404
+        assert (await one.http.post("/pod/nothing", json={}, headers=operator)).status_code == 404
+
+
+async def test_the_last_finished_turns_are_in_the_report_when_asked() -> None:
+    async with engine(lambda call: call.stream(text_answer("ok"))) as upstream, bridge(upstream.url) as one:
+        for text in ("a", "b", "b"):
+            message = {"role": "user", "content": text}
+            agent = {"x-claude-code-agent-id": "z", "x-claude-code-session-id": "s"}
+            await one.http.post("/v1/messages", json={**ASK, "messages": [message]}, headers=agent)
+        operator = {"x-api-key": OPERATOR}
+        report = (await one.http.get("/pod/report?finished=2", headers=operator)).json()
+        assert [turn["stop"] for turn in report["finished"]] == ["end_turn", "end_turn"]
+        assert [bool(turn["prefix_break"]) for turn in report["finished"]] == [False, True]
+        assert report["totals"]["prefix_breaks"] == 1
+        assert (await one.report())["finished"] == []
 
 
 async def test_health_does_not_wait_for_a_frozen_engine() -> None:
@@ -262,7 +307,7 @@ async def test_a_wrong_token_never_reaches_the_engine() -> None:
         assert (await one.report())["totals"]["unauthorized"] == 1
 
 
-GATED = Config(engine_url="http://e", client_token="cli-tok", operator_token="op-tok", model_names=("m",))
+GATED = Config(engine_url="http://e", client_token="cli-tok", operator_token="op-tok")
 
 
 async def knock(path: str, *headers: tuple[bytes, bytes]) -> tuple[int, dict[bytes, bytes], bytes, Ledger]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.errors import AtCapacity
-from bridge.ledger import AGENT_MEMORY_S, GAP_BOUNDS, MAX_AGENTS, Ledger, Record
+from bridge.errors import AtCapacity, Draining
+from bridge.ledger import GAP_BOUNDS, MAX_FINISHED, Ledger, Record
 
 
 def entry(number: int, agent: str = "main", at: float = 0.0) -> Record:
@@ -31,38 +31,36 @@ def test_a_live_turn_is_reported_as_it_is() -> None:
     (turn,) = ledger.turns(20.0)
     assert (turn.age_s, turn.ttft_s, turn.last_byte_age_s, turn.phase) == (10.0, 2.0, 5.0, "text")
     assert (turn.input_tokens, turn.cached_tokens, turn.output_tokens) == (100, None, 7)
-    (agent,) = ledger.agents(20.0)
-    assert (agent.turns, agent.idle_s, agent.last_stop) == (0, None, None)
-    assert ledger.totals().output_tokens == 7
+    assert ledger.agents(20.0) == ledger.finished(20.0, 9) == ()
+    assert ledger.totals()["output_tokens"] == 7
 
 
 def test_an_ended_turn_is_remembered_for_its_agent() -> None:
     ledger = Ledger(9)
     one = entry(1, at=10.0)
     ledger.admit(one)
-    progress = one
-    progress.first_token_at, progress.last_byte_at, progress.stop = 12.0, 15.0, "end_turn"
-    progress.input_tokens, progress.cached_tokens, progress.output_tokens, progress.pings = 100, 60, 31, 2
+    one.first_token_at, one.last_byte_at, one.stop = 12.0, 15.0, "end_turn"
+    one.input_tokens, one.cached_tokens, one.output_tokens, one.pings = 100, 60, 31, 2
     ledger.close(one, 15.5)
     assert ledger.turns(16.0) == ()
-    (agent,) = ledger.agents(20.5)
-    assert (agent.turns, agent.errors, agent.idle_s, agent.last_stop) == (1, 0, 5.0, "end_turn")
-    assert (agent.last_ttft_s, agent.last_tok_s) == (2.0, 10.0)
+    (turn,) = ledger.agents(20.5)
+    assert (turn.agent, turn.ended_age_s, turn.stop, turn.ttft_s, turn.tok_s) == ("main", 5.0, "end_turn", 2.0, 10.0)
+    assert ledger.finished(20.5, 9) == (turn,)
     totals = ledger.totals()
-    assert (totals.completed, totals.pings, totals.cached_tokens, totals.output_tokens) == (1, 2, 60, 31)
+    assert (totals["completed"], totals["pings"], totals["cached_tokens"], totals["output_tokens"]) == (1, 2, 60, 31)
 
 
 def test_ways_to_end_are_counted_apart() -> None:
     ledger = Ledger(9)
     good, bad, gone = (admitted(ledger, number) for number in (1, 2, 3))
-    bad.failed, bad.stop = True, "overloaded_error"
+    bad.failed, bad.stop, bad.guarded = True, "overloaded_error", "..."
     gone.client_connected = False
     for one in (good, bad, gone):
         ledger.close(one, 1.0)
     totals = ledger.totals()
-    assert (totals.turns, totals.completed, totals.failed, totals.client_gone) == (3, 1, 1, 1)
-    (agent,) = ledger.agents(1.0)
-    assert (agent.turns, agent.errors, agent.last_stop) == (3, 1, "client_gone")
+    assert [totals[name] for name in ("turns", "completed", "failed", "client_gone", "guarded")] == [3, 1, 1, 1, 1]
+    assert ledger.failed == {"overloaded_error": 1}
+    assert ledger.agents(1.0)[0].stop == "client_gone"
 
 
 def test_the_limit_refuses_at_once_and_counts_what_still_closes() -> None:
@@ -73,8 +71,17 @@ def test_the_limit_refuses_at_once_and_counts_what_still_closes() -> None:
         ledger.admit(entry(2))
     ledger.close(one, 1.0)
     ledger.admit(entry(3))
-    assert ledger.totals().refused == 1
-    assert ledger.totals().turns == 2
+    assert (ledger.totals()["refused"], ledger.totals()["turns"]) == (1, 2)
+
+
+def test_a_drain_turns_new_requests_away_and_ends() -> None:
+    ledger = Ledger(9)
+    ledger.draining = True
+    with pytest.raises(Draining):
+        ledger.admit(entry(1))
+    ledger.draining = False
+    ledger.admit(entry(1))
+    assert ledger.totals()["refused"] == 1
 
 
 def test_connections_are_counted_at_both_ends() -> None:
@@ -82,24 +89,18 @@ def test_connections_are_counted_at_both_ends() -> None:
     waiting, orphan = admitted(ledger, 1), admitted(ledger, 2)
     waiting.upstream_open = orphan.upstream_open = True
     orphan.client_connected = False
-    assert astuple(ledger.connections(sockets=5)) == (1, 5, 2, 0, 1)
+    assert astuple(ledger.connections(sockets=5, upstream_sockets=3)) == (1, 5, 2, 0, 1, 3)
 
 
-def test_agents_are_forgotten_after_an_hour_but_not_while_live() -> None:
-    ledger = Ledger(9)
-    ledger.close(admitted(ledger, 1, "old"), 0.0)
-    admitted(ledger, 2, "live")
-    ledger.close(admitted(ledger, 3, "new"), AGENT_MEMORY_S)
-    assert {agent.agent for agent in ledger.agents(AGENT_MEMORY_S + 1)} == {"live", "new"}
-
-
-def test_the_memory_of_agents_is_bounded() -> None:
-    ledger = Ledger(9)
-    for number in range(MAX_AGENTS + 5):
-        ledger.close(admitted(ledger, number, f"a{number}"), float(number))
-    agents = ledger.agents(float(MAX_AGENTS))
-    assert len(agents) == MAX_AGENTS
-    assert "a0" not in {agent.agent for agent in agents}
+def test_of_what_ended_the_newest_are_kept_and_each_agent_once() -> None:
+    ledger = Ledger(MAX_FINISHED + 9)
+    for number in range(MAX_FINISHED + 5):
+        ledger.close(admitted(ledger, number, f"a{number % 3}"), float(number))
+    finished = ledger.finished(0.0, 1000)
+    assert [turn.id for turn in finished[:2]] == [f"t{MAX_FINISHED + 4}", f"t{MAX_FINISHED + 3}"]
+    assert len(finished) == MAX_FINISHED
+    assert ledger.finished(0.0, 2) == finished[:2]
+    assert {turn.id for turn in ledger.agents(0.0)} == {turn.id for turn in finished[:3]}
 
 
 @given(st.lists(st.sampled_from(["admit", "close", "leave", "fail", "token"]), max_size=40))
@@ -120,8 +121,8 @@ def test_nothing_is_lost_or_counted_twice_in_any_order(steps: list[str]) -> None
             live[0].output_tokens += 1
             tokens += 1
     totals = ledger.totals()
-    assert totals.turns == totals.completed + totals.failed + totals.client_gone + len(live)
-    assert totals.output_tokens == tokens
+    assert totals["turns"] == totals["completed"] + totals["failed"] + totals["client_gone"] + len(live)
+    assert totals["output_tokens"] == tokens
     assert len(ledger.turns(now)) == len(live)
 
 
@@ -148,4 +149,4 @@ def test_the_decode_rate_needs_something_to_divide() -> None:
     one = admitted(ledger, 1)
     one.first_token_at = one.last_byte_at = 1.0
     ledger.close(one, 1.0)
-    assert ledger.agents(1.0)[0].last_tok_s is None
+    assert ledger.agents(1.0)[0].tok_s is None

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from bridge.errors import EngineBroken, EngineUnreachable, OutputTooLong, SupervisorUnreachable
-from bridge.upstream import Supervisor, Upstream
+from bridge import upstream as module
+from bridge.errors import EngineBroken, EngineTimeout, EngineUnreachable, OutputTooLong
+from bridge.upstream import NotSent, Upstream, kernel_count
 from tests.bridge.chunks import text_answer
-from tests.bridge.running import METRICS, Call, engine, well
+from tests.bridge.running import Call, Engine, engine, until, well
 
 pytestmark = pytest.mark.process
 
@@ -29,25 +28,9 @@ async def unused(call: Call) -> None:
 
 
 @asynccontextmanager
-async def supervisor(answer: Callable[[dict[str, Any]], Awaitable[bytes]]) -> AsyncIterator[tuple[str, list[Any]]]:
-    """A unix socket that answers each line; yields its path and the commands it got."""
-    got: list[Any] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            command = json.loads(await reader.readline())
-            got.append(command)
-            writer.write(await answer(command))
-        finally:
-            writer.close()
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "b.sock")
-        server = await asyncio.start_unix_server(serve, path)
-        try:
-            yield path, got
-        finally:
-            server.close()
+async def asking(script: Any, look: Any = well) -> AsyncIterator[tuple[Engine, Upstream]]:
+    async with engine(script, look) as one, aclosing(Upstream()) as upstream:
+        yield one, upstream
 
 
 @pytest.mark.parametrize(
@@ -65,9 +48,9 @@ async def test_when_only_max_tokens_overflows_the_engine_is_asked_for_what_is_le
         else:
             await call.stream(text_answer("x"))
 
-    async with engine(small) as one, Upstream(one.url) as upstream:
-        async with upstream.chat(REQUEST) as stream:
-            assert stream.status == 200
+    async with asking(small) as (one, upstream):
+        async with upstream.chat(one.url, REQUEST) as answer:
+            assert answer.status_code == 200
         assert len(one.calls) == 2
 
 
@@ -75,123 +58,180 @@ async def test_it_is_asked_again_once_only() -> None:
     async def never(call: Call) -> None:
         await call.answer(400, {"error": {"message": "max_tokens=1 cannot be greater than max_model_len=0"}})
 
-    async with engine(never) as one, Upstream(one.url) as upstream:
+    async with asking(never) as (one, upstream):
         with pytest.raises(OutputTooLong):
-            async with upstream.chat(REQUEST):
+            async with upstream.chat(one.url, REQUEST):
                 pass
         assert len(one.calls) == 2
 
 
-async def test_nobody_listens() -> None:
-    async with engine(unused) as one:
-        url = one.url
-    async with Upstream(url) as upstream:
-        with pytest.raises(EngineUnreachable):
-            async with upstream.chat(REQUEST):
+async def closes(call: Call) -> None:
+    return
+
+
+async def resets(call: Call) -> None:
+    call.writer.transport.abort()
+
+
+@pytest.mark.parametrize("script", [closes, resets])
+async def test_what_may_have_been_seen_is_told_from_what_was_not_sent(script: Any) -> None:
+    async with asking(script) as (one, upstream):
+        with pytest.raises(EngineUnreachable) as seen:
+            async with upstream.stream(one.url, REQUEST):
                 pass
-        probe = await upstream.probe()
+        assert not isinstance(seen.value, NotSent)
+        url = one.url
+    async with aclosing(Upstream()) as upstream:
+        with pytest.raises(NotSent):
+            async with upstream.stream(url, REQUEST):
+                pass
+        probe = await upstream.probe(url)
         assert (probe.reachable, probe.metrics, probe.models) == (False, None, ())
         assert probe.error
+        assert (await upstream.probe(None)).error == "the engine has no address yet"
 
 
-async def test_a_probe_of_a_healthy_engine() -> None:
-    async with engine(unused, well) as one, Upstream(one.url) as upstream:
-        assert upstream.max_model_len is None
-        probe = await upstream.probe()
+async def test_a_look_at_a_healthy_engine_learns_who_it_is_and_what_it_takes() -> None:
+    async with asking(unused) as (one, upstream):
+        await upstream.look(one.url)
+        probe = await upstream.probe(one.url)
         assert (probe.reachable, probe.error, probe.version) == (True, None, "0.33.0")
         assert (probe.models, probe.max_model_len) == (("m", "alias"), 8192)
-        assert probe.metrics is not None
-        assert "vllm:num_requests_running 1" in probe.metrics
-        assert upstream.max_model_len == 8192
+        assert "vllm:num_requests_running 1" in (probe.metrics or "")
+        assert probe.supports
+        assert (probe.supports["native"], probe.supports["tokenize"]) == (False, True)
+        assert (probe.suits or "").startswith("translate")
+        asked = len(one.questions)
+        assert asked
+        await upstream.look(one.url)
+        assert len(one.questions) == asked
+
+
+async def test_another_engine_is_asked_anew_and_its_counts_are_its_own() -> None:
+    version = ["1"]
+
+    async def changes(call: Call) -> None:
+        if call.path == "/version":
+            await call.answer(200, {"version": version[0]})
+        else:
+            await well(call)
+
+    async with asking(lambda call: call.answer(200, {"count": len(version[0])}), changes) as (one, upstream):
+        await upstream.look(one.url)
+        assert await upstream.count(one.url, REQUEST) == 1
+        asked, version[0] = len(one.questions), "22"
+        await upstream.look(one.url)
+        assert len(one.questions) == 2 * asked
+        assert await upstream.count(one.url, REQUEST) == 2
 
 
 async def test_a_probe_of_a_frozen_engine_is_bounded() -> None:
-    async with engine(unused, mute) as one, Upstream(one.url) as upstream:
+    async with asking(unused, mute) as (one, upstream):
         async with asyncio.timeout(2.0):
-            probe = await upstream.probe()
+            probe = await upstream.probe(one.url)
         assert not probe.reachable
         assert probe.error == "no answer within 0.8 s"
         assert 0.7 < probe.elapsed_s < 1.5
         await asyncio.wait_for(one.looks[0].gone.wait(), 1.0)
 
 
-async def test_an_engine_without_names_is_still_reachable() -> None:
+async def test_an_engine_without_a_version_is_known_by_its_models() -> None:
     async def bare(call: Call) -> None:
-        await call.answer(*((200, METRICS) if call.path == "/metrics" else (404, {"detail": "Not Found"})))
+        await (call.answer(404, {"detail": "Not Found"}) if call.path == "/version" else well(call))
 
-    async with engine(unused, bare) as one, Upstream(one.url) as upstream:
-        probe = await upstream.probe()
-        assert (probe.reachable, probe.version, probe.models) == (True, None, ())
+    async with asking(unused, bare) as (one, upstream):
+        await upstream.look(one.url)
+        assert (upstream.known.version, upstream.known.models) == (None, ("m", "alias"))
 
 
-async def test_tokens_are_counted() -> None:
+async def test_tokens_are_counted_once_for_equal_prompts_and_a_few_at_a_time() -> None:
+    busy, most = [0], [0]
+
     async def counts(call: Call) -> None:
-        assert call.path == "/tokenize"
-        await call.answer(200, {"count": 304, "max_model_len": 8192, "tokens": [1] * 304})
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        await asyncio.sleep(0.01)
+        busy[0] -= 1
+        await call.answer(200, {"count": call.body["n"], "tokens": [1] * 304})
 
-    async with engine(counts) as one, Upstream(one.url) as upstream:
-        assert await upstream.count({"model": "m"}) == 304
-        one.script = lambda call: call.answer(200, {"nothing": 1})
+    async with asking(counts) as (one, upstream), asyncio.TaskGroup() as group:
+        asked = [group.create_task(upstream.count(f"{one.url}", {"n": number % 8})) for number in range(24)]
+        await asyncio.wait(asked)
+        assert [task.result() for task in asked] == [number % 8 for number in range(24)]
+        assert len(one.calls) == 8
+        assert most[0] <= module.LANES
+
+
+@pytest.mark.parametrize("answer", [{"nothing": 1}, {"count": "many"}, "text"])
+async def test_a_count_that_is_none(answer: object) -> None:
+    async with asking(lambda call: call.answer(200, answer)) as (one, upstream):
         with pytest.raises(EngineBroken):
-            await upstream.count({"model": "m"})
+            await upstream.count(one.url, {"model": "m"})
+
+
+async def test_what_is_counted_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_COUNTS", 2)
+    async with asking(lambda call: call.answer(200, {"count": 1})) as (one, upstream):
+        for number in (1, 2, 3, 2, 1):
+            await upstream.count(one.url, {"n": number})
+        assert [call.body["n"] for call in one.calls] == [1, 2, 3, 1]
+
+
+async def test_a_time_limit_is_for_all_of_it() -> None:
+    async with asking(mute) as (one, upstream):
+        with pytest.raises(EngineTimeout):
+            async with upstream.stream(one.url, REQUEST, within_s=0.05):
+                pass
+        await asyncio.wait_for(one.calls[0].gone.wait(), 1.0)
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["read", "left unread"])
 async def test_an_exchange_keeps_no_connection(whole: bool) -> None:
-    async with engine(lambda call: call.stream(text_answer("x"))) as one, Upstream(one.url) as upstream:
-        async with upstream.chat(REQUEST) as stream:
-            body = b"".join([chunk async for chunk in stream.chunks]) if whole else await anext(stream.chunks)
+    async with asking(lambda call: call.stream(text_answer("x"))) as (one, upstream):
+        async with upstream.chat(one.url, REQUEST) as answer:
+            assert kernel_count(one.port) == 1
+            body = await answer.aread() if whole else await anext(answer.aiter_raw())
         assert b"data: " in body
         assert await asyncio.wait_for(one.calls[0].reader.read(), 1.0) == b""
+        await until(lambda: kernel_count(one.port) == 0)
 
 
-async def test_the_supervisor_is_asked_one_line_at_a_time() -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return json.dumps({"ok": True, "status": {"log": ["x" * 200_000]}}).encode() + b"\n"
-
-    async with supervisor(answer) as (path, got):
-        status, problem = await Supervisor(path).status(7)
-    assert status == {"log": ["x" * 200_000]}
-    assert problem is None
-    assert got == [{"cmd": "status", "log_after": 7}]
+async def test_a_large_request_arrives_whole_with_its_length() -> None:
+    text = "x" * (3 * module.SLICE + 17)
+    async with asking(lambda call: call.answer(200, {"count": len(call.body["text"])})) as (one, upstream):
+        assert await upstream.count(one.url, {"text": text}) == len(text)
 
 
-@pytest.mark.parametrize("line", [b"", b"nonsense\n", b"[]\n", b'{"ok":false,"error":"no"}\n', b"cut"])
-async def test_a_supervisor_that_answers_badly_is_a_state(line: bytes) -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return line
+async def test_two_cancels_in_every_phase_leave_no_socket() -> None:
+    """There is no pool that a cancelled request could block: see _session() in bridge/upstream.py."""
 
-    async with supervisor(answer) as (path, _):
-        with pytest.raises(SupervisorUnreachable):
-            await Supervisor(path).ask({"cmd": "restart"})
-        status, problem = await Supervisor(path).status(0)
-    assert status is None
-    assert problem
+    async def ask(one: Engine, upstream: Upstream) -> None:
+        async with upstream.stream(one.url, {"text": "x" * 500_000}) as answer:
+            await answer.aread()
 
+    async def slow(call: Call) -> None:
+        await call.head()
+        await call.say(b"data: x\n\n")
+        await call.left()
 
-async def test_an_answer_without_a_status_is_a_problem() -> None:
-    async def answer(command: dict[str, Any]) -> bytes:
-        return b'{"ok":true}\n'
-
-    async with supervisor(answer) as (path, _):
-        assert await Supervisor(path).status(0) == (None, "the supervisor's answer has no status")
-
-
-async def test_a_frozen_supervisor_costs_one_second() -> None:
-    released = asyncio.Event()
-
-    async def never(command: dict[str, Any]) -> bytes:
-        await released.wait()
-        return b""
-
-    async with supervisor(never) as (path, _):
-        async with asyncio.timeout(1.5):
-            assert await Supervisor(path).status(0) == (None, "the supervisor did not answer within 1.0 s")
-        released.set()
-        await asyncio.sleep(0)
+    async with asking(slow) as (one, upstream):
+        for steps in range(60):
+            task = asyncio.ensure_future(ask(one, upstream))  # noqa: TID251 - to be cancelled twice, step by step
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        await until(lambda: kernel_count(one.port) == 0)
+        one.script = lambda call: call.answer(200, {"count": 3})
+        assert await upstream.count(one.url, {"model": "m"}) == 3
 
 
-@pytest.mark.parametrize("path", ["/nonexistent/b.sock", None])
-async def test_no_supervisor_is_a_state(path: str | None) -> None:
-    with pytest.raises(SupervisorUnreachable):
-        await Supervisor(path).ask({"cmd": "status"})
+async def test_the_kernel_counts_our_sockets_to_the_engine_and_no_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert kernel_count(port) == 0
+        with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
+            assert kernel_count(port) == 2
+        assert kernel_count(port) == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bootstrap.report import Host, LogLine, Service, Status
-from bridge.report import Agent, Connections, EngineProbe, PodReport, Totals, Turn
+from bridge.report import Connections, EngineProbe, PodReport, Turn
 from control.models import Pod, PodId, PodState, Price
 from control.observe.scrape import Counters, EngineMetrics
 from control.observe.updates import ReportSeen
@@ -39,8 +41,10 @@ def turn(name: str, phase: str = "text", age: float = 5.0, out: int = 10, last: 
     )
 
 
-def agent(name: str, idle: float | None = 3.0) -> Agent:
-    return Agent(name, "main", 4, 0, idle, 90, 80, 20, 0.5, 30.0, "tool_use")
+def agent(name: str, idle: float = 3.0) -> Turn:
+    """The last turn that an agent ended."""
+    ended = Turn(f"ended-{name}", name, "main", "m", "tool", True, 60.0, 0.5, idle, 90, 80, 20, 0, tok_s=30.0)
+    return replace(ended, ended_age_s=idle, stop="tool_use")
 
 
 def service(state: str = "serving", **changes: object) -> Service:
@@ -107,7 +111,7 @@ def seen(
         pid=9,
         uptime_s=60.0,
         connections=Connections(len(turns), len(turns), len(turns) + orphans, 0, orphans),
-        totals=Totals(*([0] * 10)),
+        totals={},
         turns=turns,
         agents=agents,
         engine=EngineProbe(reachable, None if reachable else "refused", elapsed, version, models, 1000, None),

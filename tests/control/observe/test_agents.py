@@ -29,7 +29,7 @@ def test_an_idle_agent_keeps_the_figures_of_its_last_turn_and_goes_after_a_while
 
 
 def test_a_live_turn_hides_the_memory_of_its_agent() -> None:
-    found = rows(running=1, turns=(turn("a"),), agents=(agent("a", idle=None),))
+    found = rows(running=1, turns=(turn("a"),), agents=(agent("a"),))
     assert [(row.session, row.phase) for row in found] == [("a", "text")]
 
 

@@ -76,7 +76,7 @@ def test_capacity_waits_recorded_on_a_cpu_are_named_with_their_numbers() -> None
 def test_a_prompt_that_does_not_fit_waits_for_kv_far_below_full() -> None:
     """Six prompts of 190 k on a real H200 waited at 66 to 81 % usage."""
     big = replace(turn("w", "pending"), session="w", input_tokens=None)
-    memory = replace(agent("w", idle=None), last_input_tokens=190_000)
+    memory = replace(agent("w"), input_tokens=190_000)
     scraped = replace(loaded(1, 1, usage=0.81), kv_tokens=750_064)
     snap = watch([seen(scraped, status(), (turn("r", "pending", age=60), big), (memory,))] * 4)[-1]
     assert ids(snap) == ["kv-capacity"]
@@ -96,7 +96,7 @@ def test_waiting_behind_a_prefill_is_not_called_a_full_cache() -> None:
 def test_a_cause_does_not_flap_while_requests_wait() -> None:
     """The cache breathes around the size of the next prompt while its neighbours are read: one finding, not two."""
     reading = (turn("r", "pending", age=60), turn("w", "pending", age=5))
-    memory = (replace(agent("w", idle=None), last_input_tokens=90_000),)
+    memory = (replace(agent("w"), input_tokens=90_000),)
     updates: list[Update] = [
         seen(replace(loaded(1, 1, usage=usage, generation=n), kv_tokens=420_000), status(), reading, memory)
         for n, usage in enumerate([0.74] * 2 + [0.85] * 3 + [0.74, 0.86, 0.74, 0.74])
@@ -110,7 +110,7 @@ def test_a_cause_does_not_flap_while_requests_wait() -> None:
 
 def test_a_cause_that_is_gone_is_not_said_with_numbers_against_it() -> None:
     reading = (turn("r", "pending", age=60), turn("w", "pending", age=5))
-    memory = (replace(agent("w", idle=None), last_input_tokens=88_000),)
+    memory = (replace(agent("w"), input_tokens=88_000),)
     updates: list[Update] = [
         seen(replace(loaded(1, 1, usage=usage, generation=n), kv_tokens=420_000), status(), reading, memory)
         for n, usage in enumerate([0.85] * 3 + [0.36] * 2)
