@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import ssl
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import msgspec
 
 from bridge.report import PodReport
+from control.ctl import Request, Response
 from control.errors import PasserelleError, Refused, Unauthorized, Unreachable
 from control.models import Target
 
 DEADLINE_S = 2.5
 """For one poll, all of it. A report takes the bridge 1 s at most, whatever its engine and supervisor do."""
+
+COMMAND_S = 8.0
+"""For one that steers: the bridge gives its supervisor 5 s."""
 
 USER_AGENT = "passerelle"
 """RunPod's proxy answers 403 to a request without a User-Agent."""
@@ -63,22 +67,63 @@ class PodLink:
 
     async def restart(self, service: str) -> None:
         """Restart "bridge" (no stream is lost) or "engine" (every stream is)."""
-        await self._request("POST", "/pod/restart", json={"service": service})
+        await self.ask({"cmd": "restart", "service": service})
+
+    async def one_token(self, model: str, within_s: float) -> None:
+        """One real request of a client, for one token. Raises what came instead of a message."""
+        body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "."}]}
+        response = await self._request("POST", "/v1/messages", json=body, within_s=within_s)
+        if _object(response, self._target.url).get("type") != "message":
+            raise NotABridge(f"the answer of {self._target.url}/v1/messages is no message")
+
+    async def ask(self, request: Request) -> Response:
+        """What one would ask the supervisor's socket, by the bridge's routes for it. Raises Refused with its words."""
+        match request:
+            case {"cmd": "status"}:
+                return await self._status(request.get("log_after"))
+            case {"cmd": "tail"}:
+                asked = {key: str(request[key]) for key in ("after", "limit") if request.get(key) is not None}
+                response = await self._request("GET", "/pod/log", params=asked)
+            case {"cmd": str(verb), **told}:
+                path = "/pod/stop" if verb == "stop-pod" else f"/pod/{verb}"
+                response = await self._request("POST", path, json=told, within_s=COMMAND_S)
+            case _:
+                raise ValueError(f"no such request: {request}")
+        return _object(response, self._target.url)
+
+    async def _status(self, log_after: int | None) -> Response:
+        report = await self.report(log_after or 0)
+        if report.bootstrap is None:
+            raise NotABridge(f"the bridge's supervisor does not answer it: {report.bootstrap_error}")
+        return {"status": report.bootstrap}
 
     async def _request(
-        self, method: str, path: str, *, params: dict[str, str] | None = None, json: object = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        json: object = None,
+        within_s: float = DEADLINE_S,
     ) -> httpx.Response:
         try:
-            response = await self._client.request(method, path, params=params, json=json)
+            response = await self._client.request(method, path, params=params, json=json, timeout=within_s)
         except (httpx.RemoteProtocolError, httpx.ReadError) as error:
             raise NotABridge(f"the connection to {self._target.url} broke: {_words(error)}") from error
         except httpx.TimeoutException as error:
-            raise PortSilent(f"no answer within {DEADLINE_S:g} s") from error
+            raise PortSilent(f"no answer within {within_s:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PortSilent(_words(error)) from error
         if response.is_success:
             return response
         raise _refusal(response, self._target.url)
+
+
+def _object(response: httpx.Response, url: str) -> Response:
+    try:
+        return msgspec.json.decode(response.content, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise NotABridge(f"the answer of {url} is not one of a bridge ({error})") from error
 
 
 def _tls(url: str) -> ssl.SSLContext | bool:

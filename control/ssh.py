@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
-import shlex
+import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import asyncssh
 
+from control.challenge import MOST, NEED_TCP, Challenge, NoShell, proxy_refused
 from control.ctl import Request, Response, answer, ctl_answer, ctl_words, line
 from control.errors import Refused, Unreachable
 from control.hostkeys import HostKeys
 from control.models import PodId, SshAddress
+from control.settings import Identity
 
 CONNECT_S = 8.0
 LOGIN_S = 12.0
 KEEPALIVE_S = 15.0
 ASK_S = 10.0
 """For one question to bootstrap, the start of a Python in a busy pod included."""
-
-PROXY_HOST = "ssh.runpod.io"
-PROXY_WORDS = "support PTY"
-"""RunPod's proxy refuses a command with "Error: Your SSH client doesn't support PTY", on stdout. Asked with a PTY it
-exits 0 and runs nothing. (measured; facts of 2026-11)"""
 
 HOST_KEY_ALGS = (
     "ssh-ed25519",
@@ -45,21 +42,18 @@ HOST_KEY_ALGS = (
 )
 """Plain keys only: nobody certifies a rented pod's host key."""
 
-NEED_TCP = "use the pod's own sshd over TCP: create the pod with the port 22/tcp, and an image that starts sshd"
+SOCKETS = ("/workspace/passerelle/bootstrap.sock", "/var/lib/passerelle/bootstrap.sock")
+"""Where bootstrap listens in a pod: with a volume, and without."""
 
-SOCKET = "/var/lib/passerelle/bootstrap.sock"
-"""Where bootstrap listens in a pod."""
-
-PROGRAMS = ("passerelle-bootstrap", "python3 -P /var/lib/passerelle/passerelle.pyz")
+PROGRAMS = ("passerelle-bootstrap", "python3 -P /workspace/passerelle/start/passerelle.pyz")
 """Bootstrap's program: in an image that has it installed, else the zipapp that the pod fetched. Shell words."""
+
+UNUSABLE = (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError)
+"""What reading a key file may raise."""
 
 
 class SshSilent(Unreachable):
     """Nothing answered at the address, or not in SSH."""
-
-
-class NoShell(Unreachable):
-    """It let us in and does not run what it is given."""
 
 
 class SshRefused(Refused):
@@ -68,15 +62,6 @@ class SshRefused(Refused):
 
 class HostKeyChanged(Refused):
     """Another host key than the one that was pinned for this pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What we log in with. Neither named: the key files that OpenSSH itself would try."""
-
-    key: Path | None = None
-    agent: str | None = None
-    """Path of an agent's socket."""
 
 
 class PodShell:
@@ -89,21 +74,21 @@ class PodShell:
         pins: HostKeys,
         identity: Identity | None = None,
         *,
-        socket: str = SOCKET,
+        socket: str | None = None,
         programs: Sequence[str] = PROGRAMS,
     ) -> None:
         self._pod_id = pod_id
         self._address = address
         self._pins = pins
         self._identity = identity or Identity()
-        self._socket = socket
+        self._sockets: tuple[str, ...] = SOCKETS if socket is None else (socket,)
+        self._where_words = [] if socket is None else ["--socket", socket]
         self._programs = programs
         self._connection: asyncssh.SSHClientConnection | None = None
-        self._forwards = True
 
     async def __aenter__(self) -> Self:
-        if self._address.host == PROXY_HOST:
-            raise NoShell(f"{PROXY_HOST} is RunPod's SSH proxy, which runs no commands", NEED_TCP)
+        if (refused := proxy_refused(self._address.host)) is not None:
+            raise refused
         line = self._pins.get(self._pod_id)
         contact = _Contact(None if line is None else self._imported(line))
         with self._ours(contact):
@@ -125,11 +110,12 @@ class PodShell:
         """One question to bootstrap. Raises Refused with its own words, Unreachable, NoShell."""
         with self._ours():
             async with asyncio.timeout(ASK_S):
-                if self._forwards:
-                    try:
-                        return answer(await self._over_socket(request), self._where())
-                    except asyncssh.ChannelOpenError:
-                        self._forwards = False
+                for socket in self._sockets:
+                    with contextlib.suppress(asyncssh.ChannelOpenError):
+                        said = await self._over_socket(socket, request)
+                        self._sockets = (socket,)
+                        return answer(said, self._where())
+                self._sockets = ()  # sshd forwards none, or none is there: not tried again on this connection
                 return await self._over_ctl(request)
 
     async def _connect(self, contact: _Contact) -> asyncssh.SSHClientConnection:
@@ -157,10 +143,10 @@ class PodShell:
         if path is None:
             return ()
         try:
-            return [asyncssh.read_private_key(path.expanduser())]
-        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError) as error:
+            return [asyncssh.read_private_key(path)]
+        except UNUSABLE as error:
             raise SshRefused(
-                f"the SSH key {path} cannot be used: {getattr(error, 'strerror', None) or error}",
+                f"the SSH key {path} cannot be used: {_why(error)}",
                 "name another (passerelle init --ssh-key FILE), or load it into an agent (--ssh-agent SOCKET)",
             ) from error
 
@@ -171,10 +157,10 @@ class PodShell:
             path = self._pins.path(self._pod_id)
             raise SshRefused(f"{path} holds no host key ({error})", self._forget()) from error
 
-    async def _over_socket(self, request: Request) -> bytes:
+    async def _over_socket(self, socket: str, request: Request) -> bytes:
         """Through sshd's own forwarding of unix sockets: no program to find there, none to start."""
         assert self._connection is not None
-        reader, writer = await self._connection.open_unix_connection(self._socket, encoding=None)
+        reader, writer = await self._connection.open_unix_connection(socket, encoding=None)
         try:
             writer.write(line(request))
             return _bytes(await reader.readline())
@@ -184,19 +170,14 @@ class PodShell:
     async def _over_ctl(self, request: Request) -> Response:
         """Where sshd forwards nothing: the program in the pod, if a shell really runs what we send."""
         assert self._connection is not None
-        one, two = (secrets.randbelow(2**31) for _ in "12")
-        words = shlex.join(["ctl", "--socket", self._socket, *ctl_words(request)])
-        script = f"echo $(({one} * {two})); {_first_of(self._programs, words)}"
+        challenge = Challenge(secrets.randbelow(MOST), secrets.randbelow(MOST))
+        command = challenge.command(self._programs, ["ctl", *self._where_words, *ctl_words(request)])
         try:
-            done = await self._connection.run(
-                f"exec sh -c {shlex.quote(script)}", encoding=None, stdin=asyncssh.DEVNULL
-            )
+            done = await self._connection.run(command, encoding=None, stdin=asyncssh.DEVNULL)
         except asyncssh.ChannelOpenError as error:
             raise NoShell(f"the SSH server at {self._where()} runs no commands ({error.reason})", NEED_TCP) from error
         out, err = _bytes(done.stdout), _bytes(done.stderr)
-        proof, _, said = out.partition(b"\n")
-        if proof.strip() != str(one * two).encode():
-            raise _no_shell(self._where(), done.exit_status, out + err)
+        said = challenge.said(out, err, done.exit_status, self._where())
         return ctl_answer(request, done.exit_status, said, err, self._where())
 
     @contextlib.contextmanager
@@ -255,13 +236,6 @@ class _Contact(asyncssh.SSHClient):
         return tuple(sorted(HOST_KEY_ALGS, key=lambda name: name not in pinned))
 
 
-def _first_of(programs: Sequence[str], words: str) -> str:
-    """Shell: run the first of the programs whose first word is there; the last one whatever is there."""
-    *others, last = programs
-    tries = [f"command -v {program.split()[0]} >/dev/null 2>&1 && exec {program} {words}; " for program in others]
-    return "".join(tries) + f"exec {last} {words}"
-
-
 def _bytes(read: bytes | str | None) -> bytes:
     """asyncssh's types do not know that encoding=None reads bytes."""
     return read if isinstance(read, bytes) else (read or "").encode()
@@ -271,16 +245,41 @@ def _text(key: asyncssh.SSHKey) -> str:
     return " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
 
 
-def _no_shell(where: str, status: int | None, said: bytes) -> NoShell:
-    """The server took the command and did not run it."""
-    words = " ".join(said.decode("utf-8", "replace").split())[:200]
-    if PROXY_WORDS in words:
-        return NoShell(f"{where} is RunPod's SSH proxy: it refuses commands ({words})", NEED_TCP)
-    if status == 0:
-        return NoShell(
-            f"{where} says that it ran our command, and did not: it behaves like RunPod's SSH proxy", NEED_TCP
-        )
-    return NoShell(f"the SSH server at {where} did not run our command (exit {status}): {words or 'no word'}", NEED_TCP)
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def key_fault(path: Path) -> str | None:
+    """Why a private key cannot be used; None when it can. It is not shown to anybody."""
+    try:
+        asyncssh.read_private_key(path)
+        readable = os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077
+    except UNUSABLE as error:
+        return _why(error)
+    return "others can read it (chmod 600)" if readable else None
+
+
+async def agent_keys(path: str) -> int | None:
+    """How many keys an agent holds; None when none answers there."""
+    try:
+        async with asyncio.timeout(CONNECT_S), asyncssh.connect_agent(path) as agent:
+            return len(await agent.get_keys())
+    except (OSError, TimeoutError, ValueError, asyncssh.Error):
+        return None
+
+
+def make_key(path: Path) -> str:
+    """A new key pair of ours, at `path` and `path`.pub; its public line. Raises Refused when there is one."""
+    key = asyncssh.generate_private_key("ssh-ed25519", comment="passerelle")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key.export_private_key())
+        line = key.export_public_key().decode().strip()
+        path.with_name(path.name + ".pub").write_text(line + "\n", "ascii")
+    except OSError as error:
+        raise Refused(f"cannot make a key at {path}: {error.strerror}", "name another place, or that key") from error
+    return line
 
 
 def fingerprint(pinned: str) -> str:

@@ -11,10 +11,12 @@ import asyncssh
 import pytest
 
 from control import ssh
+from control.challenge import NoShell
 from control.errors import PasserelleError, Refused, Unreachable
 from control.hostkeys import HostKeys
 from control.models import PodId, SshAddress
-from control.ssh import HostKeyChanged, Identity, NoShell, PodShell, SshRefused, SshSilent
+from control.settings import Identity
+from control.ssh import HostKeyChanged, PodShell, SshRefused, SshSilent
 from tests.control.sshd import Sshd, bootstrap_socket, ctl_program, free_port, make_key, needs_sshd, proxy, sshd
 
 POD = PodId("k3v9x0q2ab")
