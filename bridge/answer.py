@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bridge.decode import Finish, Kind, Usage
+from bridge.decode import Decoder, Finish, Kind, Usage
 from bridge.errors import BridgeError, EngineBroken
 from bridge.ledger import Record
-from bridge.sse import MAX_RECORD, Splitter
+from bridge.sse import MAX_RECORD, Splitter, data_of
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
@@ -36,6 +36,7 @@ class Answer(ABC):
         self._begun = False
         self._streams = True  # the engine does
         self._splitter = Splitter()
+        self._decoder = Decoder()
         self._whole = bytearray()
         self._usage = Usage(0, None, 0)
         self._finish: Finish | None = None
@@ -89,7 +90,8 @@ class Answer(ABC):
         out: list[bytes] = []
         try:
             for record in records:
-                out += self._take(record, now)
+                data = data_of(record) if self._streams else record
+                out += self._take(record, data, now)
                 if self.ended:
                     break
         except BridgeError as error:
@@ -112,9 +114,9 @@ class Answer(ABC):
         record.input_tokens, record.cached_tokens = self._usage.prompt, cached
         record.output_tokens = self._usage.output
 
-    # One record of the engine's stream, or its whole answer. Raises BridgeError.
+    # One record of the engine's stream, or its whole answer, and the data of it. Raises BridgeError.
     @abstractmethod
-    def _take(self, record: bytes, now: float) -> list[bytes]: ...
+    def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]: ...
 
     # Nothing more comes.
     @abstractmethod

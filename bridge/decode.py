@@ -10,9 +10,8 @@ from bridge.errors import EngineGarbled, engine_message, from_engine
 Kind: TypeAlias = Literal["thinking", "text", "tool_use"]  # of a content block, as Anthropic names it
 
 
+# A fragment of content. `call` numbers the tool calls of this answer; fragments of several may interleave.
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """A fragment of content. `call` numbers the tool calls of this answer; fragments of several may interleave."""
-
     kind: Kind
     text: str
     call: int | None = None
@@ -20,23 +19,21 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
+# Cumulative counts. `prompt` includes `cached`; `cached` is None until the engine says (its last record).
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Cumulative counts. `prompt` includes `cached`; `cached` is None until the engine says (its last record)."""
-
     prompt: int
     cached: int | None
     output: int
 
 
+# The engine's reason, and the stop string that matched if one did.
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The engine's reason, and the stop string that matched if one did."""
-
     reason: str
     stop: str | None
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
-    """The last record of a stream."""
+# The last record of a stream.
+class End(msgspec.Struct, frozen=True, gc=False): ...
 
 
 Event: TypeAlias = Part | Usage | Finish | End
@@ -80,6 +77,13 @@ class _Usage(msgspec.Struct):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
 
+    def event(self) -> Usage:
+        cached = self.cache_read_input_tokens
+        if self.prompt_tokens_details is not None:
+            cached = self.prompt_tokens_details.cached_tokens
+        prompt = self.prompt_tokens or (self.input_tokens or 0) + (cached or 0)
+        return Usage(prompt, cached, self.completion_tokens or self.output_tokens or 0)
+
 
 class _Message(msgspec.Struct):
     usage: _Usage | None = None
@@ -106,7 +110,7 @@ _STATUS = {"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_er
 
 
 class Decoder:
-    """Of chat completions. Keeps what one fragment of a tool call needs to know of the earlier ones."""
+    """Keeps what one fragment of a tool call needs to know of the earlier ones."""
 
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
@@ -118,12 +122,13 @@ class Decoder:
             yield End()
             return
         record = _parsed(data)
-        if (usage := record.usage) is not None:
-            cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-            yield Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
+        if (usage := record.usage or getattr(record.message, "usage", None)) is not None:
+            yield usage.event()
         for choice in record.choices or ():
             if choice.index == 0:
                 yield from self._choice(choice)
+        if record.type is not None:
+            yield from _native(record)
 
     def _choice(self, choice: _Choice) -> Iterator[Event]:
         delta = choice.delta or choice.message or _Delta()
@@ -147,22 +152,14 @@ class Decoder:
         return Part("tool_use", function.arguments or "", number, call_id, function.name or "")
 
 
-class NativeDecoder:
-    """Of an engine's own /v1/messages, without the text: those bytes go to the client as they are."""
-
-    def record(self, data: bytes) -> Iterator[Event]:
-        """As Decoder's."""
-        record = _parsed(data)
-        usage = record.message.usage if isinstance(record.message, _Message) else record.usage
-        if usage is not None:
-            cached = usage.cache_read_input_tokens
-            yield Usage((usage.input_tokens or 0) + (cached or 0), cached, usage.output_tokens or 0)
-        if kind := _KINDS.get(record.content_block.get("type")):
-            yield Part(kind, "")
-        if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
-            yield Finish(reason, None)
-        if record.type == "message_stop":
-            yield End()
+# Anthropic's events without their text: those bytes go to the client as they are.
+def _native(record: _Record) -> Iterator[Event]:
+    if kind := _KINDS.get(record.content_block.get("type")):
+        yield Part(kind, "")
+    if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
+        yield Finish(reason, None)
+    if record.type == "message_stop":
+        yield End()
 
 
 def _parsed(data: bytes) -> _Record:

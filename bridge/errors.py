@@ -1,8 +1,4 @@
-"""The bridge's errors, by whose fault they are, and what an engine's refusal means to our client.
-
-Each class has Anthropic's type and status (https://docs.anthropic.com/en/api/errors), and perhaps the seconds of a
-`retry-after` header: Claude Code then waits exactly this long, ten times at most.
-"""
+"""The bridge's errors, by whose fault they are, and what an engine's refusal means to our client."""
 
 import re
 from typing import ClassVar
@@ -12,9 +8,9 @@ import msgspec
 from bridge.tables import TABLES
 
 
+# `type` and `status` are Anthropic's (https://docs.anthropic.com/en/api/errors). After a `retry-after` Claude Code waits
+# exactly these seconds, ten times at most. `message` is for the person who reads the client's screen.
 class BridgeError(Exception):
-    """`message` is for the person who reads the client's screen."""
-
     type: ClassVar[str] = "api_error"
     status: ClassVar[int] = 500
     retry_after: ClassVar[int | None] = None
@@ -27,7 +23,7 @@ class BridgeError(Exception):
         self.message = message
 
     def envelope(self, request_id: str, type: str | None = None) -> bytes:
-        """The JSON body (or the `data:` of an error event) in Anthropic's shape. `type` where it is not its own."""
+        """The JSON body, or the `data:` of an error event; `type` where it is not its own."""
         error = {"type": type or self.type, "message": self.message}
         return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
@@ -35,15 +31,14 @@ class BridgeError(Exception):
 class InvalidRequest(BridgeError, type="invalid_request_error", status=400): ...
 
 
+# Its wording is the one that makes Claude Code compact instead of retrying.
 class PromptTooLong(BridgeError, type="invalid_request_error", status=400):
-    """Its wording is the one that makes Claude Code compact instead of retrying."""
-
     def __init__(self, tokens: int, maximum: int) -> None:
         super().__init__(f"prompt is too long: {tokens} tokens > {maximum} maximum")
 
 
-class OutputTooLong(BridgeError, type="invalid_request_error", status=400):
-    """The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left."""
+# The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left.
+class OutputTooLong(BridgeError, type="invalid_request_error", status=400): ...
 
 
 class Unauthorized(BridgeError, type="authentication_error", status=401): ...
@@ -61,8 +56,8 @@ class MethodNotAllowed(BridgeError, type="invalid_request_error", status=405): .
 class TooLarge(BridgeError, type="request_too_large", status=413): ...
 
 
-class EngineUnreachable(BridgeError, type="overloaded_error", status=529, retry_after=10):
-    """Nothing listens: it starts, restarts or died. Ten waits of this length outlast a warm start."""
+# Nothing listens: it starts, restarts or died. Ten waits of this length outlast a warm start.
+class EngineUnreachable(BridgeError, type="overloaded_error", status=529, retry_after=10): ...
 
 
 class EngineBusy(BridgeError, type="overloaded_error", status=529, retry_after=3): ...
@@ -71,19 +66,19 @@ class EngineBusy(BridgeError, type="overloaded_error", status=529, retry_after=3
 class EngineTimeout(BridgeError, type="timeout_error", status=504): ...
 
 
-class EngineBroken(BridgeError):
-    """A 5xx, or an answer that was cut."""
+# A 5xx, or an answer that was cut.
+class EngineBroken(BridgeError): ...
 
 
-class EngineGarbled(EngineBroken):
-    """An answer that is not its protocol."""
+# An answer that is not its protocol.
+class EngineGarbled(EngineBroken): ...
 
 
 class AtCapacity(BridgeError, type="overloaded_error", status=529, retry_after=3): ...
 
 
-class Draining(BridgeError, type="overloaded_error", status=529, retry_after=1):
-    """This bridge process ends now; another one answers the retry."""
+# This bridge process ends now; another one answers the retry.
+class Draining(BridgeError, type="overloaded_error", status=529, retry_after=1): ...
 
 
 class Internal(BridgeError): ...

@@ -1,33 +1,26 @@
 """Requests that are not translated: the engine's bytes pass as they are, and are read on the way for the ledger."""
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bridge.answer import Answer, Head
-from bridge.decode import Decoder, End, Event, Finish, NativeDecoder, Part, Usage
+from bridge.decode import End, Event, Finish, Part, Usage
 from bridge.encode import PING, frame
 from bridge.errors import BridgeError, EngineBroken, EngineGarbled, engine_message, from_engine
 from bridge.ledger import Record
-from bridge.sse import data_of
 
 
-class Reader(Protocol):
-    def record(self, data: bytes) -> Iterator[Event]: ...
-
-
+# What the bridge says in a client's own language where the engine does not.
 class Dialect(NamedTuple):
-    """What the bridge says in a client's own language where the engine does not. Without a reader it says nothing."""
-
-    reader: Callable[[], Reader] | None
+    reads: bool = True
     ping: bytes = b""
     done: bytes = b""
     error: bytes = b"data: %b\n\n"
     rewords: bool = False  # the engine's errors are said in our words and statuses
 
 
-OPENAI = Dialect(Decoder, b": ping\n\n", b"data: [DONE]\n\n")
-ANTHROPIC = Dialect(NativeDecoder, PING, frame({"type": "message_stop"}), b"event: error\ndata: %b\n\n", rewords=True)
-UNREAD = Dialect(None)
+OPENAI = Dialect(ping=b": ping\n\n", done=b"data: [DONE]\n\n")
+ANTHROPIC = Dialect(ping=PING, done=frame({"type": "message_stop"}), error=b"event: error\ndata: %b\n\n", rewords=True)
+UNREAD = Dialect(reads=False)
 
 
 class Relay(Answer):
@@ -38,7 +31,6 @@ class Relay(Answer):
         self.ping = dialect.ping
         self._dialect = dialect
         self._status = 200
-        self._reader = dialect.reader() if dialect.reader else None
 
     def opened(self, status: int, content_type: str) -> None:
         super().opened(status, content_type)
@@ -46,12 +38,12 @@ class Relay(Answer):
         if not self._begun:
             self.head = Head(status, content_type)
 
-    def _take(self, record: bytes, now: float) -> list[bytes]:
-        if self._status >= 400 and (self._begun or self._dialect.rewords):
+    def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
+        refused = self._status >= 400
+        if refused and (self._begun or self._dialect.rewords):
             raise from_engine(self._status, engine_message(record))
         try:
-            data = data_of(record) if self._streams else record
-            for event in self._reader.record(data) if self._reader and data and self._status < 400 else ():
+            for event in self._decoder.record(data) if data and self._dialect.reads and not refused else ():
                 self._note(event, now)
         except BridgeError as error:
             if self._dialect.rewords or (self._streams and isinstance(error, EngineGarbled)):
@@ -75,7 +67,7 @@ class Relay(Answer):
         self.record.stop = self.record.stop or (self._finish.reason if self._finish else f"status {self._status}")
 
     def _end(self, now: float) -> list[bytes]:
-        if self._streams and self._reader and self._finish is None and not self.record.failed:
+        if self._streams and self._dialect.reads and self._finish is None and not self.record.failed:
             return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
         self._close()
         return self._sent([self._dialect.done] if self._streams and self._dialect.done else [], now)

@@ -33,10 +33,9 @@ class Splitter:
             raise EngineBroken(f"the engine sent a record of more than {self._limit} bytes")
 
 
-def data_of(record: bytes) -> bytes | None:
-    """None where there is none: comments, other fields."""
+def data_of(record: bytes) -> bytes:
+    """Empty where there is none: comments, other fields."""
     if record.startswith(b"data: ") and b"\n" not in record and b"\r" not in record:
         return record[6:]
     lines = _LINE_END.split(record.removeprefix(_BOM))
-    data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
-    return b"\n".join(data) if data else None
+    return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))

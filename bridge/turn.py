@@ -2,12 +2,11 @@
 
 from bridge.answer import Answer
 from bridge.blocks import Blocks
-from bridge.decode import Decoder, End, Event, Finish, Part, Usage
+from bridge.decode import End, Event, Finish, Part, Usage
 from bridge.encode import PING, Sent, as_json, frame, message, message_delta
 from bridge.errors import BridgeError, EngineBroken
 from bridge.guard import Guard
 from bridge.ledger import Record
-from bridge.sse import data_of
 
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 _DONE_REASONS = ("stop", "tool_calls")
@@ -26,15 +25,11 @@ class Turn(Answer):
         self._guard = guard
         self._started = False
         self._told_at = 0.0
-        self._decoder = Decoder()
         self._blocks = Blocks(record.id, guard)
 
-    def _take(self, record: bytes, now: float) -> list[bytes]:
-        data = data_of(record) if self._streams else record
-        if data is None:
-            return []
+    def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
         out: list[bytes] = []
-        for event in self._decoder.record(data):
+        for event in self._decoder.record(data) if data else ():
             if isinstance(event, End):
                 return out + self._end(now)
             out += self._send(self._event(event, now), now)

@@ -29,3 +29,16 @@ def conversations() -> dict[str, list[Sent]]:
                 owner = sent["headers"].get("x-claude-code-agent-id", apart)
                 out.setdefault(f"{one['scenario']}-{owner}", []).append(sent)
     return out
+
+
+# What vLLM 0.32 really answered, with a tiny model: streams, whole answers, refusals.
+ANSWERS: list[dict[str, Any]] = json.loads(lzma.decompress((DATA / "vllm" / "answers.json.xz").read_bytes()))
+CASES: dict[str, dict[str, Any]] = {
+    case["id"]: case["input"] for case in json.loads((DATA / "bridge-cases.json").read_text("utf-8"))
+}
+
+
+def answers(path: str, stream: bool) -> list[dict[str, Any]]:
+    """Those of a path that were not refused."""
+    found = [one for one in ANSWERS if one["path"] == path and one["status"] == 200]
+    return [one for one in found if one["content_type"].startswith("text/event-stream") is stream]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.decode import Decoder, End, Event, Finish, Kind, NativeDecoder, Part, Usage
+from bridge.decode import Decoder, End, Event, Finish, Kind, Part, Usage
 from bridge.errors import BridgeError, EngineBusy, PromptTooLong
 from bridge.sse import Splitter, data_of
 from tests.bridge.chunks import chunk, recorded, tool, usage
@@ -16,7 +16,7 @@ from tests.bridge.chunks import chunk, recorded, tool, usage
 
 def decode(stream: bytes) -> list[Event]:
     splitter, decoder = Splitter(), Decoder()
-    records = [data for record in (*splitter.feed(stream), splitter.rest) if (data := data_of(record)) is not None]
+    records = [data for record in (*splitter.feed(stream), splitter.rest) if (data := data_of(record))]
     return [event for record in records for event in decoder.record(record) if event != End()]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from bridge.errors import (
     engine_message,
     from_engine,
 )
+from tests.bridge.recorded import ANSWERS, CASES
 
 ANTHROPIC = {
     400: {"invalid_request_error"},
@@ -61,6 +63,9 @@ def test_the_envelope() -> None:
         # vLLM 0.25 with both in one sentence.
         "This model's maximum context length is 8192 tokens. However, you requested 32 output tokens and your prompt"
         " contains at least 8193 input tokens, for a total of at least 8225 tokens.",
+        "request (8193 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 8225"
+        " tokens: 8193 tokens from the input messages and 32 tokens for the completion.",
         "The input (8193 tokens) is longer than the model's context length (8192 tokens).",
     ],
 )
@@ -73,6 +78,8 @@ def test_an_overflowing_prompt_is_worded_so_that_claude_code_compacts(message: s
 @pytest.mark.parametrize(
     "message",
     [
+        "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9048"
+        " tokens: 48 tokens from the input messages and 9000 tokens for the completion.",
         # vLLM 0.32, recorded.
         "max_tokens=9000 cannot be greater than max_model_len=8192. Please request fewer output tokens."
         " (parameter=max_tokens, value=9000)",
@@ -121,3 +128,27 @@ def test_engine_statuses(status: int, kind: type[BridgeError]) -> None:
 )
 def test_the_sentence_is_found_in_any_shape(body: bytes, message: str) -> None:
     assert engine_message(body) == message
+
+
+def test_cases_of_refusals() -> None:
+    overflow, busy = CASES["B29"], CASES["B25"]
+    error = overflow["upstream_json"]["error"]
+    assert isinstance(from_engine(overflow["upstream_status"], error["message"]), OutputTooLong)
+    assert from_engine(busy["upstream_status"], busy["upstream_json"]["error"]["message"]).status == 529
+
+
+REFUSED = [one for one in ANSWERS if one["status"] != 200]
+
+
+@pytest.mark.parametrize("answer", REFUSED, ids=[one["name"] for one in REFUSED])
+def test_every_recorded_refusal_has_a_sentence_and_a_status_of_anthropics(answer: dict[str, Any]) -> None:
+    error = from_engine(answer["status"], engine_message(answer["body"].encode()))
+    assert "{" not in error.message[:1]
+    assert error.type in ANTHROPIC[error.status]
+    kind = {"err_prompt_plus_max_tokens": OutputTooLong, "err_prompt_too_long_stream": PromptTooLong}
+    kind |= {
+        "anthropic_err_too_long": PromptTooLong,
+        "err_unknown_model": NotFound,
+        "anthropic_err_unknown_model": NotFound,
+    }
+    assert type(error) is kind.get(answer["name"], InvalidRequest)

@@ -11,7 +11,7 @@ from bridge.errors import InvalidRequest
 from bridge.request import count, identity, parse, translate
 from bridge.support import Support
 from tests.bridge.chunks import DATA
-from tests.bridge.recorded import MESSAGES, conversations
+from tests.bridge.recorded import CASES, MESSAGES, conversations
 
 EFFORT = {"low": 1024, "high": 16384}
 TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "cache_control": {}}
@@ -314,3 +314,31 @@ def test_other_clients_are_known_by_their_conversations_head() -> None:
     assert owner({}, first) == owner({}, later) != owner({}, other)
     assert identity({}, {"messages": 3, "system": None})[1] == "main"
     assert identity({}, {"messages": [3, None]})[1] == "main"
+
+
+def asked(case: str) -> dict[str, Any]:
+    return translate(CASES[case]["request"], model="m", effort=EFFORT)
+
+
+def test_cases_of_requests() -> None:
+    assert asked("B19")["stop"] == ["STOPPROBE"]
+    with pytest.raises(InvalidRequest, match=r"^max_tokens: Field required$"):
+        translate(parse(CASES["B28"]["request_raw"].encode()), model="m", effort={})
+    system, user = asked("B33")["messages"]
+    assert (system["content"], user["role"]) == ("S", "user")
+    assert user["content"].startswith("task\n")
+    assert "Available agent types" in user["content"]
+    other = copy.deepcopy(CASES["B34"]["request"])
+    other["system"][0]["text"] = other["system"][0]["text"].replace("65abc", "0ff1c")
+    assert translate(other, model="m", effort=EFFORT) == asked("B34")
+    assistant = asked("B36")["messages"][1]
+    assert (assistant["reasoning"], assistant["content"]) == ("T", "")
+    assert assistant["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
+
+
+def test_case_of_a_count() -> None:
+    body = CASES["B10"]["request"]
+    counted, turn = count(body, model="m"), translate({**body, "max_tokens": 1}, model="m", effort={})
+    assert (counted["messages"], counted["tools"]) == (turn["messages"], turn["tools"])
+    assert "max_tokens" not in counted
+    assert count({**body, "tools": []}, model="m").keys() == counted.keys() - {"tools"}

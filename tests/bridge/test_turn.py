@@ -25,6 +25,8 @@ from tests.bridge.chunks import (
     usage,
     usage_chunk,
 )
+from tests.bridge.official import understood
+from tests.bridge.recorded import CASES, answers
 
 SSE = "text/event-stream; charset=utf-8"
 
@@ -412,3 +414,111 @@ def test_any_bytes_end_in_one_answer(data: bytes) -> None:
     turn = new()
     assert play(data, turn=turn)
     assert turn.record.failed
+
+
+def replayed(answer: dict[str, Any], stream: bool, size: int | None = None) -> bytes:
+    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), 15.0, answer["max_tokens"] or 10_000)
+    turn.opened(200, answer["content_type"])
+    data = answer["body"].encode()
+    return play(*(data[i : i + (size or len(data))] for i in range(0, len(data), size or len(data))), turn=turn)
+
+
+CHAT = [one for stream in (True, False) for one in answers("/v1/chat/completions", stream)]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("answer", CHAT, ids=[one["name"] for one in CHAT])
+def test_the_official_client_understands_every_recorded_answer(answer: dict[str, Any], stream: bool) -> None:
+    body = replayed(answer, stream)
+    assert replayed(answer, stream, size=31) == body
+    message = understood(body, stream)
+    assert message.content or answer["name"] in ("eos_stop_stream", "reasoning_include_reasoning_false")
+    assert message.stop_reason in ("end_turn", "max_tokens", "tool_use", "stop_sequence")
+    assert message.id == "msg_1"
+    if "usage" in answer["body"]:
+        assert message.usage.output_tokens > 0
+    for block in message.content:
+        assert block.type != "thinking" or block.signature
+    if stream:
+        assert terminals(body) == 1
+        whole = understood(replayed(answer, stream=False), stream=False)
+        same = {"text": lambda block: block.text, "thinking": lambda block: block.thinking}
+        for one, other in zip(message.content, whole.content, strict=True):
+            assert one.type == other.type
+            if one.type in same:
+                assert same[one.type](one) == same[one.type](other)
+
+
+def test_the_official_client_takes_counts_between_the_deltas() -> None:
+    turn = new()
+    data = [chunk({"content": "a"}, usage=usage(10, at)) for at in range(1, 9)] + [chunk(finish="stop"), DONE]
+    body = b"".join(frame for at, part in enumerate(data) for frame in turn.feed(part, float(at)))
+    assert sum(name == "message_delta" for name, _ in events(body)) == 8
+    message = understood(body, stream=True)
+    assert (message.usage.output_tokens, message.stop_reason) == (8, "end_turn")
+
+
+def upstream(case: str) -> list[bytes]:
+    return [DONE if one == "[DONE]" else record(one) for one in CASES[case]["upstream_sse"]]
+
+
+def blocks_of(case: str) -> list[dict[str, Any]]:
+    content: list[dict[str, Any]] = whole(*upstream(case))["content"]
+    streamed = understood(play(*upstream(case)), stream=True)
+    assert [block.type for block in streamed.content] == [block["type"] for block in content]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("case", "inputs"), [("B4", [{"c": 1}, {"c": 2}]), ("B5", [{"x": 1}, {"y": 2}]), ("B6", [{"p": "*"}])]
+)
+def test_cases_of_tool_calls(case: str, inputs: list[Any]) -> None:
+    assert [block["input"] for block in blocks_of(case)] == inputs
+    order = [(name, data["index"]) for name, data in events(play(*upstream(case))) if name.startswith("content_block")]
+    assert [index for _, index in order] == sorted(index for _, index in order)
+    assert sum(name == "content_block_start" for name, _ in order) == len(inputs)
+
+
+def test_cases_of_reasoning() -> None:
+    thinking, text = blocks_of("B9")
+    assert (thinking["thinking"], text["text"]) == ("think.", "Answer")
+    assert blocks_of("B12")[0]["signature"]
+    assert [block["type"] for block in blocks_of("B13")] == ["thinking", "text"]
+
+
+def test_cases_of_usage() -> None:
+    for case, counts in (("B16", (100, 900, 1)), ("B17", (50_000, 0, 1))):
+        body = play(*upstream(case))
+        told = last(body, "message_delta")["usage"]
+        assert (told["input_tokens"], told["cache_read_input_tokens"], told["output_tokens"]) == counts
+        assert last(body, "message_start")["message"]["usage"]["input_tokens"] == counts[0]
+
+
+def test_case_of_line_separators() -> None:
+    data = CASES["B15"]["upstream_raw_bytes_utf8"].encode() + chunk(finish="stop")
+    for cut in (data, data.replace(b"\n", b"\r\n"), b": comment\n\n" + data):
+        assert deltas(play(*(cut[i : i + 1] for i in range(len(cut)))), "text_delta") == "A\u2028B\x85C"
+
+
+def test_cases_of_a_whole_answer() -> None:
+    def answered(case: str, arguments: str | None = None) -> dict[str, Any]:
+        said = json.loads(json.dumps(CASES[case]["upstream_json"]))
+        if arguments is not None:
+            said["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
+        message: dict[str, Any] = json.loads(play(json.dumps(said).encode(), turn=new(False, content_type=JSON)))
+        return message
+
+    assert answered("B8")["stop_reason"] == "tool_use"
+    for arguments in (None, *CASES["B20"]["also"]):
+        assert isinstance(answered("B20", arguments)["content"][0]["input"], dict)
+    assert answered("B20", "")["content"][0]["input"] == {}
+
+
+def test_cases_of_a_stream_that_fails() -> None:
+    """Before anything was sent there is still a status to give, which the client retries."""
+    turn = new()
+    error = json.loads(play(*upstream("B23"), turn=turn))["error"]
+    assert (turn.head.status, error) == (529, {"type": "overloaded_error", "message": "queue full"})
+    body = play(*upstream("B26"))
+    assert events(body)[-1][1]["error"]["type"] == "api_error"
+    assert "message_delta" not in dict(events(body))
