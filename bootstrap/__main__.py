@@ -1,6 +1,7 @@
 """The command line: `run` is PID 1 of the pod, `ctl` speaks to a running one when the bridge cannot."""
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -10,12 +11,16 @@ from typing import Any, NoReturn
 
 from bootstrap import ctlsocket
 from bootstrap.errors import Problem, Usage
+from bootstrap.launches import Settings
 from bootstrap.report import VERSION
-from bootstrap.runner import Settings, run
+from bootstrap.runner import run
 
-_NOTES = """run reads PASSERELLE_CLIENT_TOKEN and PASSERELLE_OPERATOR_TOKEN from the environment.
-example: passerelle-bootstrap run --config pod.toml --state /workspace/passerelle --host 0.0.0.0
+_NOTES = """run reads PASSERELLE_CLIENT_TOKEN, PASSERELLE_OPERATOR_TOKEN and, for a Hub, HF_TOKEN from the environment.
+examples: passerelle-bootstrap run --hub hf://datasets/OWNER/NAME --host 0.0.0.0
+          passerelle-bootstrap ctl restart engine
 exit codes: 0 done, 2 refused, 3 no bootstrap answers, 64 usage or a bad pod.toml (docs/config.md)"""
+_ORDERS = {"status": "", "tail": "", "watch": "", "restart": "service", "swap": "model", "apply": "", "keep": ""}
+_ORDERS |= {"desktop": "", "stop-pod": ""}  # each with the name of its argument
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,8 +31,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     where = _Parser(add_help=False)
-    where.add_argument("--state", type=Path, default=Path("/var/lib/passerelle"), metavar="DIR", help="logs and socket")
-    where.add_argument("--socket", type=Path, metavar="PATH", help="control socket (default: DIR/bootstrap.sock)")
+    # Not in the state folder: that may be on a network volume, where no socket can be.
+    socket = Path("/var/lib/passerelle/bootstrap.sock")
+    where.add_argument("--socket", type=Path, default=socket, metavar="PATH", help="(default: %(default)s)")
     parser = _Parser(
         prog="passerelle-bootstrap",
         description="Start and supervise the engine and the bridge of one pod.",
@@ -37,31 +43,55 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=VERSION)
     verbs = parser.add_subparsers(dest="verb", required=True)
     runs = verbs.add_parser("run", parents=[where], help="start engine and bridge and keep them running")
-    runs.add_argument("--config", type=Path, required=True, metavar="FILE", help="pod.toml")
+    source = runs.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", type=Path, metavar="FILE", help="pod.toml")
+    source.add_argument("--hub", metavar="URL", help="where a signed pod.toml is published: hf://… or dir:///…")
+    state = Path("/var/lib/passerelle")
+    runs.add_argument(
+        "--state", type=Path, default=state, metavar="DIR", help="logs, last config (default: %(default)s)"
+    )
     runs.add_argument("--host", default="127.0.0.1", help="address that the bridge listens on (default: %(default)s)")
     runs.add_argument("--port", type=int, default=8080, help="port that the bridge listens on (default: %(default)s)")
     runs.add_argument("--engine-port", type=int, default=0, metavar="N", help="loopback port (default: a free one)")
     vllm = "the engine's program; repeat for each word (default: vllm)"
     runs.add_argument("--vllm", action="append", default=[], metavar="ARG", help=vllm)
     ctl = verbs.add_parser("ctl", parents=[where], help="ask a running bootstrap, or steer it")
-    asks = ctl.add_subparsers(dest="cmd", required=True)
-    asks.add_parser("status", help="print its status as JSON")
-    restart = asks.add_parser("restart", help="restart one service; the bridge loses no stream")
-    restart.add_argument("service", choices=["bridge", "engine"])
-    asks.add_parser("stop-pod", help="stop everything, bootstrap too")
-    asks.add_parser("tail", help="print the log and follow it")
+    ctl.add_argument("cmd", choices=_ORDERS, help="what to do")
+    ctl.add_argument("what", nargs="?", help="of restart: bridge or engine; of swap: the model's key")
     return parser
 
 
-def _tail(path: Path) -> NoReturn:
+def _run(given: dict[str, Any]) -> int:
+    archive = getattr(globals()["__loader__"], "archive", None)  # zipimport's, in a zipapp
+    code = hashlib.sha256(Path(archive).read_bytes()).hexdigest() if archive else None
+    given["vllm"] = tuple(given["vllm"] or ["vllm"])
+    return run(Settings(environ=dict(os.environ), archive=archive, code=code, **given))
+
+
+def _ctl(socket: Path, cmd: str, what: str | None) -> None:
+    name = _ORDERS[cmd]
+    if bool(name) != bool(what):
+        raise Usage(f"ctl {cmd} {'needs a ' + name if name else 'takes no argument'}")
+    request = {"cmd": cmd, **({name: what} if name else {})}
+    if cmd == "tail":
+        _tail(socket)
+    elif cmd == "watch":
+        for news in ctlsocket.lines(socket, request):
+            _print(json.dumps(news, ensure_ascii=False))
+    else:
+        response = ctlsocket.ask(socket, request)
+        _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
+
+
+def _tail(socket: Path) -> NoReturn:
     after: dict[str, Any] = {}
     while True:
-        status = ctlsocket.ask(path, {"cmd": "status", **after})["status"]
-        for line in status["log"]:
+        told = ctlsocket.ask(socket, {"cmd": "tail", **after})
+        for line in told["log"]:
             at = time.strftime("%H:%M:%S", time.localtime(line["at"]))
             _print(f"{at} {line['source']:9} {line['level']:7} {line['text']}")
-        time.sleep(0.0 if status["log"] else 0.5)
-        after = {"log_after": status["log_next"]}
+        time.sleep(0.0 if told["log"] else 0.5)
+        after = {"after": told["log_next"]}
 
 
 def _print(text: str) -> None:
@@ -72,16 +102,10 @@ def _print(text: str) -> None:
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see the end of --help."""
     given = vars(_parser().parse_args(argv))
-    given["socket"] = given["socket"] or given["state"] / "bootstrap.sock"
     try:
-        match given:
-            case {"verb": "run", **asked}:
-                return run(Settings(environ=dict(os.environ), **asked))
-            case {"cmd": "tail", "socket": path}:
-                _tail(path)
-            case {"verb": _, "state": _, "socket": path, **request}:
-                response = ctlsocket.ask(path, request)
-                _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
+        if given.pop("verb") == "run":
+            return _run(given)
+        _ctl(given["socket"], given["cmd"], given["what"])
     except Problem as problem:
         sys.stderr.write(f"passerelle-bootstrap: {problem}\n")
         return problem.exit_code

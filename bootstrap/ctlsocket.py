@@ -1,42 +1,68 @@
-"""Bootstrap's unix socket, both ends: JSON lines, one request line -> one response line. An edge."""
+"""Bootstrap's unix socket, both ends: JSON lines, one request -> one response, or many to a watcher. An edge."""
 
 import asyncio
 import contextlib
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
 
 from bootstrap.errors import Problem, Unreachable, failing_as
 
-_REQUEST_LIMIT = 65_536  # bytes
-Handle = Callable[[dict[str, Any]], dict[str, Any]]  # request -> what its response has beside ok; or raises Problem
+_LINE_LIMIT = 65_536  # bytes of a request
+
+Message = dict[str, Any]
+Handle = Callable[[Message], Awaitable[Message]]  # request -> what its response has beside ok; or raises Problem
+Tell = Callable[[Message], Awaitable[None]]
+Watch = Callable[[AsyncIterator[Message], Tell], Awaitable[None]]  # what a watcher writes, and how to write to it
 
 
 @contextlib.asynccontextmanager
-async def serving(path: Path, handle: Handle) -> AsyncIterator[None]:
+async def serving(path: Path, handle: Handle, watch: Watch) -> AsyncIterator[None]:
     """Answer requests on a socket of mode 0600 until the block ends; one that is there is replaced. Errors: Problem."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def tell(message: Message) -> None:
+            writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+            await writer.drain()
+
         try:
-            while line := await reader.readline():
-                writer.write(json.dumps(_respond(line, handle), separators=(",", ":")).encode() + b"\n")
-                await writer.drain()
+            requests = _messages(reader)
+            async for request in requests:
+                await (watch(requests, tell) if request.get("cmd") == "watch" else _respond(request, handle, tell))
         except (OSError, ValueError):
             return  # The client left, or sent a line over the limit: its connection ends, and that is all.
         finally:
             writer.close()
 
     with failing_as(f"cannot make the control socket {path} (give another --socket)"):
-        server = await asyncio.start_unix_server(answer, path, limit=_REQUEST_LIMIT, start_serving=False)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        server = await asyncio.start_unix_server(answer, path, limit=_LINE_LIMIT, start_serving=False)
         os.chmod(path, 0o600)  # nobody can connect before it listens
         await server.start_serving()
     with contextlib.closing(server):
         yield
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[Message]:
+    while line := await reader.readline():
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        yield message if isinstance(message, dict) else {"cmd": None}
+
+
+async def _respond(request: Message, handle: Handle, tell: Tell) -> None:
+    try:
+        response = {"ok": True, **await handle(request)}
+    except Problem as problem:
+        response = {"ok": False, "error": str(problem), "wait_s": problem.wait_s}
+    await tell(response)
 
 
 def refuse_if_answered(path: Path) -> None:
@@ -46,27 +72,25 @@ def refuse_if_answered(path: Path) -> None:
         raise Problem(f"another bootstrap answers on {path}; stop it, or give another --state or --socket")
 
 
-def _respond(line: bytes, handle: Handle) -> dict[str, Any]:
-    try:
-        request = json.loads(line)
-        return {"ok": True, **handle(request if isinstance(request, dict) else {})}
-    except (ValueError, RecursionError):
-        return {"ok": False, "error": "the request is not a line of JSON"}
-    except Problem as problem:
-        return {"ok": False, "error": str(problem)}
-
-
-def ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+def ask(path: Path, request: Message) -> Message:
     """One request to a running bootstrap, and its response. Errors: Unreachable; Problem, when it is refused."""
+    with contextlib.closing(lines(path, request, 20.0)) as answers:
+        response = next(answers, {})
+    if response.get("ok") is True:
+        return response
+    if response.get("ok") is False:
+        raise Problem(str(response.get("error")))
+    raise Unreachable(f"no bootstrap answers on {path}, but something else does")
+
+
+def lines(path: Path, request: Message, limit_s: float | None = None) -> Generator[Message, None, None]:
+    """All that a running bootstrap answers to one request. Errors: Unreachable."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(5.0)
+            client.settimeout(limit_s)
             client.connect(os.fspath(path))
             client.sendall(json.dumps(request).encode() + b"\n")
-            response = json.loads(client.makefile("rb").readline())
-        if response["ok"]:
-            return dict(response)
-        why = response["error"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+            with client.makefile("rb") as answers:
+                yield from (dict(json.loads(line)) for line in answers)
+    except (OSError, ValueError, TypeError) as error:
         raise Unreachable(f"no bootstrap answers on {path}: {getattr(error, 'strerror', None) or error}") from error
-    raise Problem(str(why))

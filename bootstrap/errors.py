@@ -8,6 +8,7 @@ class Problem(Exception):
     """Refused: something outside is in the way."""
 
     exit_code = 2
+    wait_s: float | None = None  # where it would not be refused later
 
 
 class Unreachable(Problem):
@@ -15,9 +16,7 @@ class Unreachable(Problem):
 
 
 class Usage(Problem):
-    """What was asked for can never work; a bad pod.toml is one."""
-
-    exit_code = 64
+    exit_code = 64  # what was asked for can never work; a bad pod.toml is one
 
 
 @contextlib.contextmanager

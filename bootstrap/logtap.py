@@ -1,6 +1,5 @@
-"""What the pod logs: a file per source and a ring of the last lines, both redacted. An edge: it alone writes them."""
+"""What the pod logs: one file and a ring of the last lines, both redacted. An edge: it alone writes them."""
 
-import contextlib
 import datetime
 import logging
 from collections import deque
@@ -8,15 +7,15 @@ from collections.abc import Callable
 from itertools import islice
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Literal, get_args
 
 from bootstrap import logline
 from bootstrap.redact import Redactor
-from bootstrap.report import Level, LogLine
+from bootstrap.report import Level, LogLine, Source
 
-Source = Literal["bootstrap", "engine", "bridge"]
 RING = 5000  # lines that are kept to be asked for
-FILE_LIMIT = 50_000_000  # bytes after which a file becomes <name>.log.1, which the next one replaces
+FILE_LIMIT = 50_000_000  # bytes after which the file becomes pod.log.1, which the next one replaces
+
+Hear = Callable[[str, float], None]  # takes a line, redacted, and the time
 
 
 class Journal:
@@ -25,36 +24,35 @@ class Journal:
     def __init__(self, folder: Path, redactor: Redactor, wall: Callable[[], float]) -> None:
         """`wall` is Unix time. Errors: OSError when the folder cannot be made or written."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.redactor, self._wall = redactor, wall
-        self._files: dict[Source, RotatingFileHandler] = {
-            name: RotatingFileHandler(folder / f"{name}.log", "a", FILE_LIMIT, 1, encoding="utf-8", errors="replace")
-            for name in get_args(Source)
-        }
+        self.redactor, self.path, self._wall = redactor, folder / "pod.log", wall
+        self._file = RotatingFileHandler(self.path, "a", FILE_LIMIT, 1, encoding="utf-8", errors="replace")
         self._ring: deque[LogLine] = deque(maxlen=RING)
         self._seq = 0
 
     def say(self, level: Level, text: str) -> None:
         self.take("bootstrap", f"{level.upper()} {text}")
 
-    def take(self, source: Source, raw: str) -> None:
-        """A line that a child wrote. A full disk loses lines, not the supervisor: the handler says so on stderr."""
+    def take(self, source: Source, raw: str) -> str:
+        """A line that a child wrote; what is kept of it. A full disk loses lines, not the supervisor."""
         safe, now = self.redactor.line(logline.clean(raw)), self._wall()
         if logline.is_noise(safe):
-            return
+            return ""
         stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="milliseconds")
-        self._files[source].emit(logging.makeLogRecord({"msg": f"{stamp} {safe}"}))
+        self._file.emit(logging.makeLogRecord({"msg": f"{stamp} {source:9} {safe}"}))
         level, text = logline.read(safe)
         if text:
             self._seq += 1
             self._ring.append(LogLine(self._seq, now, source, level, text))
+        return safe
 
-    def tap(self, source: Source, clock: Callable[[], float]) -> Callable[[bytes], None]:
+    def tap(self, source: Source, clock: Callable[[], float], hear: Hear) -> Callable[[bytes], None]:
         """What to feed the output of one child to."""
         splitter = logline.Splitter()
 
         def feed(data: bytes) -> None:
             for raw in splitter.feed(data, clock()):
-                self.take(source, raw)
+                if safe := self.take(source, raw):
+                    hear(safe, clock())
 
         return feed
 
@@ -66,6 +64,4 @@ class Journal:
         return lines, lines[-1].seq if lines else self._seq
 
     def close(self) -> None:
-        for file in self._files.values():
-            with contextlib.suppress(OSError):
-                file.close()
+        self._file.close()

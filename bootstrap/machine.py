@@ -1,103 +1,110 @@
-"""One supervised service as a table: step(service, event, now) -> (service, actions). Pure.
+"""One supervised service as a table (machine.toml): step(service, event, now) -> (service, actions). Pure.
 
-Rules. At most one live process that is not draining. After StopRequested nothing is ever spawned, and the service is
-stopped only when its last process, draining ones included, is gone. Times are seconds, `now` is monotonic.
+At most one live process that does not drain. After "stop" nothing is spawned; `now` is monotonic seconds.
 """
 
 import math
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from typing import Any, Literal
 
 from bootstrap.report import ServiceState
 
-RESTART_LIMIT_S = 10.0  # from SIGTERM to SIGKILL in a restart that cannot drain
-GOOD_RUN_S = 10.0  # having answered for so long, a death is the first again: backoff begins anew
+STOP_LIMIT_S = 10.0  # from SIGTERM to SIGKILL, where a stop says nothing else
+SLEEP_LIMIT_S = 240.0  # a first sleep pins host memory: 44 s were measured for 56 GiB of weights
+DUMP_S = 0.5  # what a hung process gets to write its stacks before it is killed
+GOOD_RUN_S = 10.0  # having served for so long, a death is the first again: backoff begins anew
+RESTING = ("stopped", "asleep", "fatal")
+STARTING = ("starting", "downloading", "loading")
+
+# What is wanted of it: to serve, to make room, to be a new process, to end.
+Wish = Literal["run", "rest", "restart", "stop"]
+# The answers to "prepare", "spawn" and "sleep"; the end of a process; what its log, its probes and its streams tell.
+Fact = Literal["ready", "refused", "spawned", "slept", "exited", "seen", "answered", "silent", "doomed", "drained"]
 
 
 @dataclass(frozen=True, slots=True)
-class RestartRequested:
-    """Start it, or start it anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spawned:
-    """The answer to "spawn", or else Exited(None): either comes before any other event."""
-
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    pid: int  # that was meant: a late answer of its predecessor does not count
-    fault: str | None  # None: it answered
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    pid: int | None  # None: it could not be started
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    limit_s: float  # from SIGTERM to SIGKILL
-
-
-@dataclass(frozen=True, slots=True)
-class Tick: ...
-
-
-Event = RestartRequested | Spawned | Probed | Exited | StopRequested | Tick
+class Event:
+    name: Wish | Fact | Literal["tick"]
+    pid: int | None = None  # that was meant: what is said of its predecessor does not count; for ready, refused: starts
+    text: str = ""  # why, or how, or the state that was seen
+    limit_s: float = STOP_LIMIT_S  # of a stop
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """terminate: SIGTERM, on which a bridge drains. kill: SIGKILL, to the process and all that descend from it."""
-
-    do: Literal["spawn", "terminate", "kill"]
+    # terminate: SIGTERM, on which a bridge drains. dump: its stacks to its log. kill: it and what descends from it.
+    do: Literal["prepare", "spawn", "terminate", "dump", "kill", "sleep", "wake"]
     pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    start_limit_s: float  # from spawn to the first answer
-    drain_limit_s: float | None = None  # set where processes can share a socket: a restart lets the old one drain
-    failed_probes: int | None = None  # so many in a row and it is killed; None: never, a loaded engine answers late
-    max_deaths: int | None = None  # so many without an answer in between and it is given up
+    start_limit_s: float  # without an answer, in each of starting, downloading and loading
+    prepares: bool = False  # preflight comes before each start
+    drain_s: float | None = None  # a restart waits so long for what runs to finish
+    overlap_s: float | None = None  # processes share a socket: the old one finishes for so long beside the new one
+    strikes: int | None = None  # so many failed probes in a row, and it is killed; None: never, a loaded engine is late
+    max_deaths: int | None = None  # so many without an answer in between, and it is given up
+    sleeps: bool = False  # it rests by sleeping
 
 
-ENGINE = Policy(start_limit_s=1800.0, max_deaths=6)  # weights of hundreds of GB may have to be downloaded first
-BRIDGE = Policy(start_limit_s=20.0, drain_limit_s=900.0, failed_probes=3)
+ENGINE = Policy(start_limit_s=1800.0, prepares=True, drain_s=60.0, max_deaths=6)
+BRIDGE = Policy(start_limit_s=20.0, overlap_s=900.0, strikes=2)
+HELPER = Policy(start_limit_s=60.0, strikes=2)  # the hub worker, the desktop
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where one service is. Only step() makes the next one."""
-
     policy: Policy
     phase: ServiceState = "stopped"
     since: float = 0.0
+    goal: Literal["run", "rest", "end"] = "rest"
     pid: int | None = None
     draining: Mapping[int, float] = field(default_factory=dict)  # pid of each old process -> when to kill it
-    deadline: float = math.inf  # when to kill the process; in backoff, when to start one
+    deadline: float = math.inf  # when "due" comes
     condemned: str | None = None  # why the supervisor itself kills the process
-    halted: bool = False  # StopRequested was seen
-    strikes: int = 0  # failed probes in a row
+    stale: bool = False  # the process must not be used again, not even after a sleep
+    strikes: int = 0
     failures: int = 0  # deaths since the last good run: the backoff
     barren: int = 0  # deaths since it last answered: the way to fatal
     starts: int = 0
+    begun: float = 0.0
+    took_s: float | None = None  # the last start, up to its first answer
     last_exit: str | None = None
 
 
 Outcome = tuple[Service, tuple[Action, ...]]
+Table = Mapping[str, Mapping[str, str]]
+TABLE: Table = tomllib.loads(resources.files("bootstrap").joinpath("machine.toml").read_text("utf-8"))
+_GOALS: Mapping[str, Literal["run", "rest", "end"]] = {"run": "run", "rest": "rest", "stop": "end"}
 
 
 def step(service: Service, event: Event, now: float) -> Outcome:
-    """The one way that a service changes: by what the event says, then by what is due."""
-    told, actions = _told(service, event, now)
-    after, due = _due(told, now)
-    return after, (*actions, *due)
+    """The one way that a service changes: by its row in the table, then by what is due."""
+    if event.name == "exited" and event.pid in service.draining:
+        left = {pid: at for pid, at in service.draining.items() if pid != event.pid}
+        return _settled(replace(service, draining=left), now), ()
+    if _is_void(service, event):
+        return service, ()
+    after, actions = _row(replace(service, goal=_GOALS.get(event.name, service.goal)), event.name, event, now)
+    late = [pid for pid, at in after.draining.items() if now >= at]
+    after = replace(after, draining={**after.draining, **dict.fromkeys(late, math.inf)})
+    actions += tuple(Action("kill", pid) for pid in late)
+    while now >= after.deadline:
+        after, due = _row(replace(after, deadline=math.inf), "due", Event("tick"), now)
+        actions += due
+    return _settled(after, now), actions
+
+
+def steer(engines: Mapping[str, Service], wanted: str) -> tuple[str, Wish] | None:
+    """What leads to `wanted` alone being awake: one engine and its event; None: nothing to do but wait."""
+    for key, engine in engines.items():
+        if key != wanted and engine.phase not in RESTING:
+            return (key, "rest") if engine.goal == "run" else None
+    return (wanted, "run") if wanted in engines and engines[wanted].phase in ("stopped", "asleep") else None
 
 
 def backoff_s(failures: int) -> float:
@@ -105,78 +112,158 @@ def backoff_s(failures: int) -> float:
     return 0.0 if failures <= 1 else min(30.0, 0.5 * 2.0 ** min(failures - 2, 16))
 
 
-def _told(service: Service, event: Event, now: float) -> Outcome:
-    """What each event leads to in each phase. One that has no row changes nothing."""
-    match service.phase, event:
-        case _, Exited(pid) if pid in service.draining:
-            return replace(service, draining={old: at for old, at in service.draining.items() if old != pid}), ()
-        case _, Exited(pid) | Probed(pid) if pid != service.pid:
-            return service, ()
-        case _, StopRequested(limit_s):
-            return _stop(service, now, now + limit_s)
-        case "stopped" | "backoff" | "fatal", RestartRequested() if not service.halted:
-            return _waiting(service, now, failures=0, barren=0), ()  # By hand: all is forgiven.
-        case "starting" | "serving", RestartRequested():
-            return _restart(service, now)
-        case "starting", Spawned(pid):
-            return replace(service, pid=pid), ()
-        case "starting" | "serving", Exited(_, how):
-            return _died(service, how, now), ()
-        case "stopping", Exited():
-            return replace(service, pid=None) if service.halted else _waiting(service, now), ()
-        case "starting" | "serving", Probed(_, fault) if not service.condemned:
-            return _probed(service, fault, now), ()
-    return service, ()
+def _is_void(service: Service, event: Event) -> bool:
+    match event.name:
+        case "ready" | "refused":
+            return event.pid != service.starts
+        case "run" | "rest" | "restart":
+            return service.goal == "end"
+        case "seen" | "answered" | "silent" | "doomed" | "slept" if service.condemned:
+            return True
+        case "seen" | "answered" | "silent" | "doomed" | "slept" | "exited":
+            return event.pid != service.pid
+    return False
 
 
-def _due(service: Service, now: float) -> Outcome:
-    late = [pid for pid, at in service.draining.items() if now >= at]
-    service = replace(service, draining={**service.draining, **dict.fromkeys(late, math.inf)})
-    kills = tuple(Action("kill", pid) for pid in late)
-    pid, phase, limit_s = service.pid, service.phase, service.policy.start_limit_s
-    if pid is not None and now >= service.deadline:
-        slow = "did not stop in time" if phase == "stopping" else f"did not answer within {limit_s:g} s"
-        condemned = replace(service, condemned=service.condemned or slow, deadline=math.inf)
-        return condemned, (*kills, Action("kill", pid))
-    if phase == "stopping" and pid is None and not service.draining:
-        return replace(service, phase="stopped", since=now), kills
-    if phase == "backoff" and now >= service.deadline:
-        begun = replace(service, phase="starting", since=now, deadline=now + limit_s, condemned=None, strikes=0)
-        return replace(begun, starts=service.starts + 1), (*kills, Action("spawn"))
-    return service, kills
+def _row(service: Service, name: str, event: Event, now: float) -> Outcome:
+    step_name = TABLE[service.phase].get(name)
+    return _STEPS[step_name](service, event, now) if step_name else (service, ())
 
 
-def _waiting(service: Service, now: float, **changes: Any) -> Service:
-    return replace(service, phase="backoff", since=now, deadline=now, pid=None, **changes)
+def _settled(service: Service, now: float) -> Service:
+    """A service is stopped only when its last process, draining ones included, is gone."""
+    phase: ServiceState = "stopping" if service.draining else "stopped"
+    if service.pid is None and service.phase in ("stopping", "stopped") and service.phase != phase:
+        return replace(service, phase=phase, since=now)
+    return service
 
 
-def _restart(service: Service, now: float) -> Outcome:
-    if service.pid is None:
-        return service, ()
-    terminate, drain_s = (Action("terminate", service.pid),), service.policy.drain_limit_s
-    if drain_s is None:
-        return replace(service, phase="stopping", since=now, deadline=now + RESTART_LIMIT_S), terminate
-    return _waiting(service, now, draining={**service.draining, service.pid: now + drain_s}), terminate
+def _enter(service: Service, phase: ServiceState, now: float, limit_s: float = math.inf, **changes: Any) -> Service:
+    return replace(service, phase=phase, since=now, deadline=now + limit_s, **changes)
 
 
-def _stop(service: Service, now: float, limit: float) -> Outcome:
-    draining, deadline = {pid: min(at, limit) for pid, at in service.draining.items()}, min(service.deadline, limit)
-    stopping = replace(service, phase="stopping", since=now, halted=True, draining=draining, deadline=deadline)
-    return stopping, (Action("terminate", service.pid),) if service.pid and service.phase != "stopping" else ()
+def _begin(service: Service, event: Event, now: float) -> Outcome:
+    return _again(replace(service, failures=0, barren=0), event, now)  # By hand: all is forgiven.
 
 
-def _probed(service: Service, fault: str | None, now: float) -> Service:
-    if fault is None and service.phase == "starting":
-        return replace(service, phase="serving", since=now, deadline=math.inf, barren=0)
-    strikes, most = service.strikes + 1 if fault and service.phase == "serving" else 0, service.policy.failed_probes
+def _again(service: Service, event: Event, now: float) -> Outcome:
+    begun = replace(service, starts=service.starts + 1, begun=now, condemned=None, stale=False, strikes=0)
+    if service.policy.prepares:
+        return _enter(begun, "preflight", now), (Action("prepare", begun.starts),)
+    return _start(begun, event, now)
+
+
+def _start(service: Service, _: Event, now: float) -> Outcome:
+    return _enter(service, "starting", now, service.policy.start_limit_s), (Action("spawn"),)
+
+
+def _refuse(service: Service, event: Event, now: float) -> Outcome:
+    return _enter(service, "fatal", now, last_exit=event.text), ()
+
+
+def _note(service: Service, event: Event, _: float) -> Outcome:
+    return replace(service, pid=event.pid), ()
+
+
+def _see(service: Service, event: Event, now: float) -> Outcome:
+    phase: ServiceState = "downloading" if event.text == "downloading" else "loading"
+    return (service if phase == service.phase else _enter(service, phase, now, service.policy.start_limit_s)), ()
+
+
+def _serve(service: Service, _: Event, now: float) -> Outcome:
+    return _enter(service, "serving", now, barren=0, took_s=now - service.begun), ()
+
+
+def _calm(service: Service, _: Event, __: float) -> Outcome:
+    return replace(service, strikes=0), ()
+
+
+def _strike(service: Service, event: Event, now: float) -> Outcome:
+    strikes, most = service.strikes + 1, service.policy.strikes
     if most is None or strikes < most:
-        return replace(service, strikes=strikes)
-    return replace(service, condemned=f"did not answer {most} probes in a row ({fault})", deadline=now)
+        return replace(service, strikes=strikes), ()
+    return _doom(service, replace(event, text=f"did not answer {most} probes in a row ({event.text})"), now)
 
 
-def _died(service: Service, how: str, now: float) -> Service:
+def _doom(service: Service, event: Event, now: float) -> Outcome:
+    condemned = replace(service, condemned=event.text or f"did not answer within {service.policy.start_limit_s:g} s")
+    if service.policy.overlap_s is None or service.phase != "serving":
+        return _kill(condemned, event, now)
+    return replace(condemned, deadline=now + DUMP_S), (Action("dump", service.pid or 0),)
+
+
+def _kill(service: Service, event: Event, _: float) -> Outcome:
+    why = service.condemned or event.text or "did not stop in time"
+    return replace(service, condemned=why, deadline=math.inf), (Action("kill", service.pid or 0),)
+
+
+def _retire(service: Service, event: Event, now: float) -> Outcome:
+    policy, stale = service.policy, event.name == "restart"
+    if stale and policy.overlap_s and service.pid:
+        old = {**service.draining, service.pid: now + policy.overlap_s}
+        begun, actions = _begin(replace(service, draining=old, pid=None), event, now)
+        return begun, (Action("terminate", service.pid), *actions)
+    if service.phase == "serving" and policy.drain_s:
+        return _enter(service, "draining", now, policy.drain_s, stale=stale), ()
+    return _quit(service, event, now)
+
+
+def _resume(service: Service, _: Event, now: float) -> Outcome:
+    return (service if service.stale else _enter(service, "serving", now)), ()
+
+
+def _outdate(service: Service, _: Event, __: float) -> Outcome:
+    return replace(service, stale=True), ()
+
+
+def _quit(service: Service, event: Event, now: float) -> Outcome:
+    may_sleep = service.policy.sleeps and service.phase == "draining" and service.goal == "rest" and not service.stale
+    limit_s = SLEEP_LIMIT_S if may_sleep else event.limit_s
+    draining = service.draining
+    if service.goal == "end":
+        draining = {pid: min(at, now + limit_s) for pid, at in draining.items()}
+    action = Action("sleep" if may_sleep else "terminate", service.pid or 0)
+    return _enter(service, "stopping", now, limit_s, draining=draining, stale=not may_sleep), (action,)
+
+
+def _slept(service: Service, event: Event, now: float) -> Outcome:
+    asleep = _enter(service, "asleep", now)
+    if service.stale:
+        return _quit(asleep, event, now)
+    return _wake(asleep, event, now) if service.goal == "run" else (asleep, ())
+
+
+def _wake(service: Service, _: Event, now: float) -> Outcome:
+    return _enter(service, "loading", now, SLEEP_LIMIT_S, begun=now), (Action("wake", service.pid or 0),)
+
+
+def _gone(service: Service, event: Event, now: float) -> Outcome:
+    stopped = _enter(service, "stopped", now, pid=None, last_exit=service.condemned or service.last_exit)
+    return _begin(stopped, event, now) if service.goal == "run" else (stopped, ())
+
+
+def _halt(service: Service, event: Event, now: float) -> Outcome:
+    draining = {pid: min(at, now + event.limit_s) for pid, at in service.draining.items()}
+    return _enter(service, "stopped", now, draining=draining), ()
+
+
+def _die(service: Service, event: Event, now: float) -> Outcome:
+    how, policy = service.condemned or event.text, service.policy
     good_run = service.phase == "serving" and now - service.since >= GOOD_RUN_S
-    failures, barren, most = 1 if good_run else service.failures + 1, service.barren + 1, service.policy.max_deaths
-    fate: ServiceState = "backoff" if most is None or barren < most else "fatal"
-    dead = replace(service, phase=fate, since=now, pid=None, deadline=now + backoff_s(failures))
-    return replace(dead, last_exit=service.condemned or how, failures=failures, barren=barren)
+    failures, barren = 1 if good_run else service.failures + 1, service.barren + 1
+    dead = replace(service, pid=None, last_exit=how, failures=failures, barren=barren)
+    if service.goal != "run":
+        return _enter(dead, "stopped", now), ()
+    if policy.max_deaths is not None and barren >= policy.max_deaths:
+        return _enter(dead, "fatal", now), ()
+    return _enter(dead, "backoff", now, backoff_s(failures)), ()
+
+
+_Step = Callable[[Service, Event, float], Outcome]
+_STEPS: Mapping[str, _Step] = {
+    each.__name__.removeprefix("_"): each
+    for each in (
+        *(_begin, _again, _start, _refuse, _note, _see, _serve, _calm, _strike, _doom, _kill, _retire, _resume),
+        *(_outdate, _quit, _slept, _wake, _gone, _halt, _die),
+    )
+}

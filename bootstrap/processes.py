@@ -1,34 +1,31 @@
-"""The pod's processes: spawned, signalled, reaped, kept as their machines say. An edge, and the only one that forks."""
+"""The pod's processes: spawned, signalled, reaped, with all that descends from them. An edge: it alone forks."""
 
 import asyncio
 import contextlib
 import ctypes
 import functools
 import os
-import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
-from urllib.parse import urlsplit
+from typing import IO, NamedTuple
 
-from bootstrap import machine, report
 from bootstrap.errors import Problem, failing_as
-from bootstrap.logtap import Journal
-from bootstrap.machine import Policy
 
-PROBE_LIMIT_S = 3.0
-_LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of prctl, which Linux alone has
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SIGNALS = {number.value: number.name for number in signal.Signals}
+_MARK = "SUPERVISED_AS"  # in the environment of a child, and so of all that it starts
 
-Clock = Callable[[], float]
 OnOutput = Callable[[bytes], None]  # takes what was written; b"" at the end of the pipe
 OnExit = Callable[[int, str], None]  # takes the pid and how it ended
+
+
+class Process(NamedTuple):
+    parent: int
+    name: str
+    started: str  # in clock ticks since the host's start: with the pid, it names one process for ever
 
 
 def describe(status: int) -> str:
@@ -37,24 +34,24 @@ def describe(status: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by {_SIGNALS.get(-code, f'signal {-code}')}"
 
 
-def living() -> dict[int, int]:
-    """Every process that is not a zombie, and its parent."""
+def living() -> dict[int, Process]:
+    """Every process that is not a zombie."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            stat = Path("/proc", pid, "stat").read_text(errors="replace")
-            state, parent = stat.rpartition(")")[2].split()[:2]  # The name, in parentheses, may hold anything.
-            if state not in "ZX":
-                found[int(pid)] = int(parent)
+            head, _, stat = Path("/proc", pid, "stat").read_text(errors="replace").rpartition(")")
+            fields = stat.split()
+            if fields[0] not in "ZX":
+                found[int(pid)] = Process(int(fields[1]), head.partition("(")[2], fields[19])
     return found
 
 
-def descendants(roots: Iterable[int], table: Mapping[int, int]) -> set[int]:
+def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
     """The roots and all that descend from them, whatever group or session they have moved to."""
     found, more = set[int](), set(roots)
     while more:
         found |= more
-        more = {pid for pid, parent in table.items() if parent in more} - found
+        more = {pid for pid, process in table.items() if process.parent in more} - found
     return found
 
 
@@ -64,10 +61,22 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
+def _mark_of(pid: int) -> str | None:
+    with contextlib.suppress(OSError):
+        environ = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
+        return next((each.decode()[len(_MARK) + 1 :] for each in environ if each.startswith(_MARK.encode())), None)
+    return None
+
+
 class Children:
+    """All that was spawned. Whatever a child leaves behind when it ends is killed; nobody else's process ever is."""
+
     def __init__(self) -> None:
         """In a running loop. Orphans of our children become our children, also when we are not PID 1."""
         self._on_exit: dict[int, OnExit] = {}
+        self._kin: dict[int, dict[int, Process]] = {}  # child -> what was seen to descend from it
+        self._count = 0
+        self._marks: dict[int, str] = {}
         self._loop = asyncio.get_running_loop()
         self._loop.add_signal_handler(signal.SIGCHLD, self.reap)
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -76,6 +85,8 @@ class Children:
         self, argv: tuple[str, ...], env: Mapping[str, str], on_output: OnOutput, on_exit: OnExit, fd: int | None = None
     ) -> int:
         """Start a process in a session of its own, both outputs in one pipe. It dies with us. Errors: Problem."""
+        self._count += 1
+        mark = f"{os.getpid()}-{self._count}"
         with failing_as(f"cannot start {argv[0]}"):
             process = subprocess.Popen(
                 argv,
@@ -83,13 +94,13 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=env,
+                env={**env, _MARK: mark},
                 pass_fds=() if fd is None else (fd,),
                 start_new_session=True,
                 preexec_fn=functools.partial(_die_with, os.getpid()),
             )
         process.returncode = 0  # Popen must never wait for it: reap() does.
-        self._on_exit[process.pid] = on_exit
+        self._on_exit[process.pid], self._marks[process.pid], self._kin[process.pid] = on_exit, mark, {}
         if pipe := process.stdout:
             self._loop.add_reader(pipe, self._read, pipe, on_output)
         return process.pid
@@ -106,6 +117,7 @@ class Children:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if on_exit := self._on_exit.pop(ended[0], None):
+                    self._kill(self._left_by(ended[0]))
                     on_exit(ended[0], describe(ended[1]))
 
     def signal(self, pid: int, number: signal.Signals) -> None:
@@ -113,135 +125,55 @@ class Children:
         if pid in self._on_exit:
             os.kill(pid, number)
 
-    def kill_orphans(self) -> set[int]:
-        """SIGKILL to what our ended children left, which we have inherited: those that were still alive."""
-        table, ours = living(), os.getpid()
-        orphans = descendants((pid for pid, up in table.items() if up == ours and pid not in self._on_exit), table)
-        for pid in orphans:
+    def look(self) -> None:
+        """To be called every second: who descends from whom, while that can be seen: an orphan's parent is us."""
+        table = living()
+        for pid, known in self._kin.items():
+            self._kin[pid] = {each: table[each] for each in descendants({pid, *known}, table) if each in table}
+
+    def names(self, pid: int) -> frozenset[str]:
+        """The names of what descended from a child at the last look."""
+        return frozenset(process.name for process in self._kin.get(pid, {}).values())
+
+    def _left_by(self, pid: int) -> set[int]:
+        """What lives of an ended child's descendants: seen before, or else known by the mark that they inherited."""
+        table, kin, mark = living(), self._kin.pop(pid), self._marks.pop(pid)
+        seen = {each for each, known in kin.items() if each in table and table[each].started == known.started}
+        ours = {each for each, process in table.items() if process.parent == os.getpid() and each not in self._on_exit}
+        return descendants({*seen, *(each for each in ours if _mark_of(each) == mark)}, table)
+
+    def _kill(self, pids: set[int]) -> None:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return orphans
 
-    async def output(self, argv: tuple[str, ...], env: Mapping[str, str], limit_s: float) -> str:
-        """What a program prints until it closes its output. Errors: Problem, also when that takes too long."""
+    async def run(self, argv: tuple[str, ...], env: Mapping[str, str], limit_s: float) -> str:
+        """What a program prints. Errors: Problem, when it fails or takes too long."""
         chunks: list[bytes] = []
-        closed = asyncio.Event()
-        pid = self.spawn(argv, env, lambda data: chunks.append(data) if data else closed.set(), lambda *_: None)
-        try:
-            await asyncio.wait_for(closed.wait(), limit_s)
-        except TimeoutError as error:
-            raise Problem(f"{argv[0]}: no answer in {limit_s:g} s") from error
-        finally:
-            self.signal(pid, signal.SIGKILL)
-        return b"".join(chunks).decode(errors="replace")
+        closed, ended = asyncio.Event(), asyncio.get_running_loop().create_future()
+        pid = self.spawn(
+            argv,
+            env,
+            lambda data: chunks.append(data) if data else closed.set(),
+            lambda _, how: ended.set_result(how),
+        )
+        late = self._loop.call_later(limit_s, self.signal, pid, signal.SIGKILL)
+        how = await ended  # and then all that it left is killed, so that the pipe closes
+        await closed.wait()
+        text = b"".join(chunks).decode(errors="replace")
+        if self._loop.time() >= late.when():
+            raise Problem(f"{argv[0]}: no answer in {limit_s:g} s")
+        late.cancel()
+        if how != "exit code 0":
+            raise Problem(f"{argv[0]}: {how}: {text.strip()[-300:]}")
+        return text
 
     async def sweep(self, limit_s: float) -> set[int]:
         """SIGKILL every descendant of ours until none lives, or time is up; whoever is left is returned."""
         self._on_exit.clear()
         until = self._loop.time() + limit_s
-        while (left := self.kill_orphans()) and self._loop.time() < until:
+        while (left := descendants({os.getpid()}, living()) - {os.getpid()}) and self._loop.time() < until:
+            self._kill(left)
             await asyncio.sleep(0.02)
             self.reap()
         return left
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    name: Literal["engine", "bridge"]
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    health: str  # URL that answers 200 when it is well
-    fd: int | None = None  # inherited
-
-
-class Keeper:
-    """One service, kept. Everything but probe() is synchronous, so events never interleave."""
-
-    def __init__(
-        self, launch: Launch, policy: Policy, children: Children, journal: Journal, clock: Clock = time.monotonic
-    ) -> None:
-        self.launch, self.service = launch, machine.Service(policy, since=clock())
-        self.shown = journal.redactor.argv(launch.argv)
-        self.stopped = asyncio.Event()  # set once it is stopped for good
-        self._children, self._journal, self._clock = children, journal, clock
-
-    def post(self, event: machine.Event | None) -> None:
-        """Let the machine see an event, then the event that its own actions lead to."""
-        before = self.service
-        while event is not None:
-            self.service, actions = machine.step(self.service, event, self._clock())
-            event = None
-            for action in actions:
-                event = self._do(action)
-        after = self.service
-        if (after.phase, after.pid) != (before.phase, before.pid):
-            self._say(_LEVELS.get(after.phase, "info"), after.phase + (f", pid {after.pid}" if after.pid else ""))
-        if after.phase == "stopped" and after.halted:
-            self.stopped.set()
-
-    def view(self) -> report.Service:
-        service, now = self.service, self._clock()
-        return report.Service(
-            state=service.phase,
-            pid=service.pid,
-            since_s=max(0.0, now - service.since),
-            restarts=max(0, service.starts - 1),
-            draining=len(service.draining),
-            last_exit=service.last_exit,
-            next_start_s=max(0.0, service.deadline - now) if service.phase == "backoff" else None,
-            command=self.shown,
-        )
-
-    async def probe(self, every_s: float = 1.0, starting_every_s: float = 0.25) -> None:
-        """Ask for health for ever; while it starts, more often, since someone waits for it."""
-        told = None
-        while True:
-            pid, serving = self.service.pid, self.service.phase == "serving"
-            if pid is not None and (serving or self.service.phase == "starting"):
-                fault = await get(self.launch.health, PROBE_LIMIT_S)
-                if serving and fault != told:
-                    self._say("warning" if fault else "info", fault or "answers again")
-                told = fault
-                self.post(machine.Probed(pid, fault))
-            await asyncio.sleep(every_s if serving else starting_every_s)
-
-    def _do(self, action: machine.Action) -> machine.Event | None:
-        if action.do == "spawn":
-            return self._spawn()
-        if action.do == "kill":
-            self._say("error", f"killing pid {action.pid}: {self.service.condemned or 'it drains for too long'}")
-        self._children.signal(action.pid, signal.SIGKILL if action.do == "kill" else signal.SIGTERM)
-        return None
-
-    def _spawn(self) -> machine.Event:
-        launch, tap = self.launch, self._journal.tap(self.launch.name, self._clock)
-        try:
-            return machine.Spawned(self._children.spawn(launch.argv, launch.env, tap, self._ended, launch.fd))
-        except Problem as problem:
-            return machine.Exited(None, str(problem))
-
-    def _ended(self, pid: int, how: str) -> None:
-        """A dead engine's workers would hold the GPU's memory; a dead bridge has no children."""
-        if self.launch.name == "engine":
-            self._children.kill_orphans()
-        self._say("info", f"pid {pid} ended: {how}")
-        self.post(machine.Exited(pid, how))
-
-    def _say(self, level: report.Level, text: str) -> None:
-        self._journal.say(level, f"{self.launch.name}: {text}")
-
-
-async def get(url: str, limit_s: float) -> str | None:
-    """GET over a connection of its own: None when it answers 200, else why not, in a few words."""
-    where = urlsplit(url)
-    try:
-        async with asyncio.timeout(limit_s):
-            reader, writer = await asyncio.open_connection(where.hostname, where.port)
-            with contextlib.closing(writer):
-                writer.write(f"GET {where.path} HTTP/1.1\r\nHost: {where.netloc}\r\nConnection: close\r\n\r\n".encode())
-                answer = (await reader.readline()).decode(errors="replace").strip()
-    except TimeoutError:
-        return f"{where.path}: no answer in {limit_s:g} s"
-    except (OSError, ValueError) as error:
-        return f"{where.path}: {getattr(error, 'strerror', None) or error}"
-    return None if re.match(r"HTTP/1.\d 200\b", answer) else f"{where.path}: answers {answer[:40]!r}"

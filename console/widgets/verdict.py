@@ -17,12 +17,17 @@ JUDGED: dict[Verdict, State] = {
 }
 ENGINE_WORD: dict[EngineState, str] = {
     "unknown": "NO REPORT",
+    "preflight": "CHECKING",
     "starting": "BOOTING",
+    "downloading": "DOWNLOADING",
+    "loading": "LOADING",
     "serving": "SERVING",
     "down": "ENGINE DOWN",
     "backoff": "RESTARTING",
     "fatal": "ENGINE DEAD",
+    "draining": "DRAINING",
     "stopping": "STOPPING",
+    "asleep": "ASLEEP",
     "stopped": "ENGINE OFF",
 }
 WORD_WIDTH = 11

@@ -185,7 +185,7 @@ RULES: tuple[Rule, ...] = (
         "engine-starting",
         "warning",
         "ENGINE STARTING",
-        _engine_in("starting"),
+        _engine_in("preflight", "starting", "downloading", "loading"),
         _starting,
         "the log (l) shows how far it is",
     ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from bootstrap.report import Gpu, LogLine
+from bootstrap.report import Gpu, LogLine, ServiceState
 
 
 class Verdict(StrEnum):
@@ -36,7 +36,7 @@ EXIT_CODES = {
 
 LightName = Literal["provider", "port", "bridge", "scrape", "tokens"]
 LightState = Literal["good", "watch", "bad", "unknown"]
-EngineState = Literal["unknown", "starting", "serving", "down", "backoff", "fatal", "stopping", "stopped"]
+EngineState = ServiceState | Literal["unknown", "down"]
 Severity = Literal["info", "warning", "critical"]
 AgentPhase = Literal["queued", "swapping", "connecting", "waiting", "prefill", "thinking", "text", "tool", "idle"]
 

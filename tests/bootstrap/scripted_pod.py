@@ -1,4 +1,7 @@
-"""`python -m tests.bootstrap.scripted_pod STATE CONFIG`: bootstrap with the scripted pair, on a free port."""
+"""`python -m tests.bootstrap.scripted_pod STATE SOURCE`: bootstrap with the scripted pair, on a free port.
+
+SOURCE is the URL of a store or the path of a pod.toml.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import os
 import sys
 from pathlib import Path
 
-from bootstrap.runner import Settings, run
+from bootstrap.launches import Settings
+from bootstrap.runner import run
 
 HERE = Path(__file__).parent
 
 
-def main(state: Path, config: Path) -> int:
+def main(state: Path, source: str) -> int:
     return run(
         Settings(
-            config=config,
+            config=None if "://" in source else Path(source),
+            hub=source if "://" in source else None,
             state=state,
             socket=state / "b.sock",
             host="127.0.0.1",
@@ -32,4 +37,4 @@ def main(state: Path, config: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

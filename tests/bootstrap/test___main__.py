@@ -35,11 +35,21 @@ def config(tmp_path: Path) -> Path:
 
 
 def run_args(config: Path, *more: str) -> list[str]:
-    return ["run", "--config", str(config), "--state", str(config.parent / "state"), "--port", "0", *more]
+    state = config.parent / "state"
+    where = ["--state", str(state), "--socket", str(state / "b.sock")]
+    return ["run", "--config", str(config), *where, "--port", "0", *more]
 
 
 @pytest.mark.parametrize(
-    ("argv", "code"), [(["--help"], 0), (["--version"], 0), ([], 64), (["run"], 64), (["ctl", "x"], 64)]
+    ("argv", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        ([], 64),
+        (["run"], 64),
+        (["ctl", "x"], 64),
+        (["run", "--config", "a", "--hub", "dir:///b"], 64),
+    ],
 )
 def test_usage(argv: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -48,6 +58,14 @@ def test_usage(argv: list[str], code: int, capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     assert bool(shown.out) == (code == 0)
     assert bool(shown.err) == (code != 0)
+
+
+@pytest.mark.parametrize("words", [["restart"], ["swap"], ["status", "engine"]])
+def test_an_order_without_its_argument_or_with_one_too_many_is_64(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ctl", *words]) == 64
+    assert f"ctl {words[0]} " in capsys.readouterr().err
 
 
 def test_an_unknown_key_is_one_line_and_64(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,16 +95,16 @@ def test_a_state_folder_that_cannot_be_is_2(config: Path, capsys: pytest.Capture
 
 
 def test_ctl_where_nobody_answers_is_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ctl", "--state", str(tmp_path), "status"]) == 3
+    assert main(["ctl", "--socket", str(tmp_path / "b.sock"), "status"]) == 3
     assert "no bootstrap answers" in capsys.readouterr().err
 
 
 @pytest.mark.process
 def test_the_real_bridge_and_ctl(config: Path) -> None:
-    state = str(config.parent / "state")
+    socket_path = str(config.parent / "state" / "b.sock")
 
     def ctl(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-P", "-m", "bootstrap", "ctl", "--state", state, *words]
+        argv = [sys.executable, "-P", "-m", "bootstrap", "ctl", "--socket", socket_path, *words]
         return subprocess.run(argv, capture_output=True, text=True, timeout=60)
 
     def bridge_serves(restarts: int) -> dict[str, Any] | None:
@@ -104,7 +122,7 @@ def test_the_real_bridge_and_ctl(config: Path) -> None:
         assert ctl("restart", "bridge").stdout == '{\n  "ok": true\n}\n'
         assert wait_for(lambda: bridge_serves(1))["pid"] != first["pid"]
         tail = subprocess.Popen(
-            [sys.executable, "-P", "-m", "bootstrap", "ctl", "--state", state, "tail"],
+            [sys.executable, "-P", "-m", "bootstrap", "ctl", "--socket", socket_path, "tail"],
             stdout=subprocess.PIPE,
             text=True,
         )

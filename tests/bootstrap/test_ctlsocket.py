@@ -8,23 +8,28 @@ import socket
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bootstrap.ctlsocket import ask, refuse_if_answered, serving
+from bootstrap.ctlsocket import Message, Tell, ask, lines, refuse_if_answered, serving
 from bootstrap.errors import Problem, Unreachable
 
 
-def handle(request: dict[str, Any]) -> dict[str, Any]:
-    if "cmd" not in request:
+async def handle(request: Message) -> Message:
+    if request.get("cmd") is None:
         raise Problem("there must be a cmd")
     return {"echo": request, "long": "x" * 300_000}
 
 
+async def watch(told: AsyncIterator[Message], tell: Tell) -> None:
+    await tell({"state": "serving"})
+    async for message in told:
+        await tell({"heard": message})
+
+
 async def test_request_and_response(tmp_path: Path) -> None:
     path = tmp_path / "b.sock"
-    async with serving(path, handle):
+    async with serving(path, handle, watch):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         response = await asyncio.to_thread(ask, path, {"cmd": "status"})
     assert (response["ok"], response["echo"]) == (True, {"cmd": "status"})
@@ -32,30 +37,38 @@ async def test_request_and_response(tmp_path: Path) -> None:
 
 
 async def test_a_refusal_is_the_askers_problem(tmp_path: Path) -> None:
-    async with serving(tmp_path / "b.sock", handle):
+    async with serving(tmp_path / "b.sock", handle, watch):
         with pytest.raises(Problem, match="there must be a cmd"):
             await asyncio.to_thread(ask, tmp_path / "b.sock", {})
 
 
-@pytest.mark.parametrize(
-    ("line", "says"), [(b"no json", "JSON"), (b"[1]", "cmd"), (b"\xff", "JSON"), (b"[" * 20_000, "JSON")]
-)
-async def test_what_is_no_request_is_refused_and_the_next_one_is_answered(
-    tmp_path: Path, line: bytes, says: str
-) -> None:
-    async with serving(tmp_path / "b.sock", handle):
+@pytest.mark.parametrize("line", [b"no json", b"[1]", b"\xff", b"[" * 20_000])
+async def test_what_is_no_request_is_refused_and_the_next_one_is_answered(tmp_path: Path, line: bytes) -> None:
+    async with serving(tmp_path / "b.sock", handle, watch):
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "b.sock"), limit=1_000_000)
         writer.write(line + b'\n{"cmd":"x"}\n')
         refused, answered = json.loads(await reader.readline()), json.loads(await reader.readline())
         writer.close()
     assert refused["ok"] is False
-    assert says in refused["error"]
+    assert refused["error"] == "there must be a cmd"
     assert answered["echo"] == {"cmd": "x"}
+
+
+async def test_a_watcher_is_told_and_may_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path / "b.sock", handle, watch):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "b.sock"))
+        writer.write(b'{"cmd":"watch"}\n{"live":3}\n')
+        assert json.loads(await reader.readline()) == {"state": "serving"}
+        assert json.loads(await reader.readline()) == {"heard": {"live": 3}}
+        writer.close()
+        assert await asyncio.to_thread(lambda: next(lines(tmp_path / "b.sock", {"cmd": "watch"}))) == {
+            "state": "serving"
+        }
 
 
 async def test_a_line_without_end_closes_its_connection_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "b.sock"
-    async with serving(path, handle):
+    async with serving(path, handle, watch):
         reader, writer = await asyncio.open_unix_connection(str(path))
         writer.write(b"z" * 200_000)
         assert await reader.read() == b""
@@ -68,13 +81,13 @@ async def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
     refuse_if_answered(path)
-    async with serving(path, handle):
+    async with serving(path, handle, watch):
         assert (await asyncio.to_thread(ask, path, {"cmd": "x"}))["ok"] is True
 
 
 async def test_a_socket_in_use_is_not(tmp_path: Path) -> None:
     path = tmp_path / "b.sock"
-    async with serving(path, handle):
+    async with serving(path, handle, watch):
         with pytest.raises(Problem, match="another bootstrap answers"):
             await asyncio.to_thread(refuse_if_answered, path)
         assert path.exists()
@@ -89,7 +102,7 @@ async def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
 
 
 async def served(path: Path) -> AsyncIterator[None]:
-    async with serving(path, handle):
+    async with serving(path, handle, watch):
         yield
 
 

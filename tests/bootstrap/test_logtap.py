@@ -31,20 +31,24 @@ def test_lines_of_all_sources_are_numbered_and_filed(journal: Journal, tmp_path:
     assert (after, lines[0].at) == (3, 86_400.5)
     journal.close()
     files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "logs").iterdir()}
-    assert files["bootstrap.log"] == "1970-01-02T00:00:00.500+00:00 INFO engine started\n"
-    assert files["engine.log"].endswith("(EngineCore pid=1) WARNING 11-29 12:54:32 [core.py:1] low memory\n")
-    assert set(files) == {"bootstrap.log", "engine.log", "bridge.log"}
+    stamp = "1970-01-02T00:00:00.500+00:00"
+    assert files == {
+        "pod.log": f"{stamp} bootstrap INFO engine started\n"
+        f"{stamp} engine    (EngineCore pid=1) WARNING 11-29 12:54:32 [core.py:1] low memory\n"
+        f"{stamp} bridge    error: no engine\n"
+    }
 
 
 def test_no_secret_reaches_ring_or_file(journal: Journal, tmp_path: Path) -> None:
-    feed = journal.tap("engine", lambda: 0.0)
+    heard: list[str] = []
+    feed = journal.tap("engine", lambda: 0.0, lambda line, at: heard.append(line))
     feed(b"token client-sec")
     feed(b"ret and \x1b[1mhf_abcdefghijkl\x1b[0m\nclient-\x1b[0msecret\n" + b"x" * 16_370 + b" client-secret-is-cut\n")
     journal.say("error", "client-secret")
     journal.close()
     kept = "".join(line.text for line in journal.since(0)[0])
     filed = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").iterdir())
-    for text in (kept, filed):
+    for text in (kept, filed, "".join(heard)):
         assert "client-s" not in text
         assert "hf_abc" not in text
         assert "[redacted]" in text
@@ -77,8 +81,8 @@ def test_a_file_that_is_full_becomes_the_old_one(tmp_path: Path, monkeypatch: py
     for line in ("first", "second", "third"):
         journal.take("engine", line)
     journal.close()
-    assert (tmp_path / "logs" / "engine.log").read_text(encoding="utf-8").endswith(" third\n")
-    assert (tmp_path / "logs" / "engine.log.1").read_text(encoding="utf-8").endswith(" second\n")
+    assert (tmp_path / "logs" / "pod.log").read_text(encoding="utf-8").endswith(" third\n")
+    assert (tmp_path / "logs" / "pod.log.1").read_text(encoding="utf-8").endswith(" second\n")
 
 
 class FullDisk(io.StringIO):
@@ -89,7 +93,7 @@ class FullDisk(io.StringIO):
 def test_a_full_disk_is_said_and_costs_lines_not_the_supervisor(
     journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = journal._files["engine"]
+    file = journal._file
     file.close()
     file.stream = FullDisk()  # type: ignore[assignment]
     journal.take("engine", "one")

@@ -2,116 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from bootstrap import ctlsocket
 from bootstrap.errors import Problem
-from bootstrap.processes import descendants, living
-from bootstrap.report import VERSION, Host, Service, Status
-from bootstrap.runner import Settings, free_port, launches, listen, run
-from bootstrap.spec import parse
+from bootstrap.launches import Settings, free_port
+from bootstrap.report import SCHEMA, VERSION, Host
+from bootstrap.runner import listen, run
 from tests.bootstrap.deadline import wait_for
+from tests.bootstrap.running import Bootstrap, gone, running
 
 pytestmark = pytest.mark.process
 
 DATA = Path(__file__).parents[1] / "data" / "bootstrap"
 SECRETS = ("client-token-0123", "operator-token-4567", "plain-secret-0123", "hf_abcdefghijklmnop")
-
-
-class Bootstrap:
-    """One running bootstrap."""
-
-    def __init__(self, folder: Path, tricks: str = "", **env: str) -> None:
-        self.state, self.hold = folder / "state", folder / "hold"
-        self.hold.mkdir()
-        config = folder / "pod.toml"
-        config.write_text(
-            'serial = 7\n[serve]\nmodel = "tiny"\n[serve.env]\n'
-            f'FAKE_VLLM = "{tricks}"\nLEAKED = "client-token-0123"\n[models.tiny]\nrepo = "x/tiny"\n',
-            encoding="utf-8",
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bootstrap.scripted_pod", str(self.state), str(config)],
-            env={**os.environ, "HOLD": str(self.hold), **env},
-            cwd=Path(__file__).parents[2],
-            start_new_session=True,
-        )
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        return ctlsocket.ask(self.state / "b.sock", request)
-
-    def status(self, log_after: int = 0) -> Status | None:
-        """None while nobody answers."""
-        with contextlib.suppress(Problem):
-            return msgspec.convert(self.ask(cmd="status", log_after=log_after)["status"], Status, strict=True)
-        return None
-
-    def service(self, name: str, state: str, restarts: int = 0) -> Service:
-        """The service once it is in this state and was restarted so often."""
-
-        def look() -> Service | None:
-            if (status := self.status()) is None:
-                return None
-            service: Service = getattr(status, name)
-            return service if (service.state, service.restarts) == (state, restarts) else None
-
-        return wait_for(look)
-
-    def up(self) -> Status:
-        self.service("engine", "serving")
-        self.service("bridge", "serving")
-        status = self.status()
-        assert status is not None
-        return status
-
-    def text(self) -> str:
-        status = self.status()
-        assert status is not None
-        return "\n".join(line.text for line in status.log)
-
-    def get(self, path: str) -> HTTPResponse:
-        port = self.text().split("bridge on http://127.0.0.1:")[1].split("/")[0]
-        response: HTTPResponse = urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30)
-        return response
-
-    def family(self) -> set[int]:
-        return descendants([self.process.pid], living())
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop it; the seconds that it took."""
-        began = time.monotonic()
-        self.process.send_signal(number)
-        assert self.process.wait(timeout=15) == 0
-        return time.monotonic() - began
-
-
-@contextlib.contextmanager
-def running(folder: Path, tricks: str = "", **env: str) -> Iterator[Bootstrap]:
-    pod = Bootstrap(folder, tricks, **env)
-    try:
-        yield pod
-    finally:
-        if pod.process.poll() is None:
-            pod.process.terminate()
-            try:
-                pod.process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                pod.process.kill()
-                pod.process.wait()
 
 
 @pytest.fixture
@@ -120,15 +30,12 @@ def pod(tmp_path: Path) -> Iterator[Bootstrap]:
         yield pod
 
 
-def gone(pids: set[int]) -> bool:
-    return not pids & living().keys()
-
-
 def test_both_come_up_and_the_status_is_the_contracts(pod: Bootstrap) -> None:
     status = pod.up()
     assert (status.serial, status.model, status.config_error, status.version) == (7, "tiny", None, VERSION)
     assert status.pid == pod.process.pid
-    assert status.engine.command[2:5] == ("serve", "x/tiny", "--host")
+    assert (status.schema, status.applied and status.applied.plan) == (SCHEMA, "start")
+    assert status.engine.command[2:5] == ("serve", "tiny", "--host")
     assert "environment: " in pod.text() or "environment:" in pod.text()
     assert "PASSERELLE" not in pod.text()
     assert (pod.state / "b.sock").stat().st_mode & 0o777 == 0o600
@@ -183,12 +90,14 @@ def test_an_engine_that_cannot_start_is_given_up_and_the_bridge_is_not(tmp_path:
         pod.service("bridge", "serving")
 
 
-def test_a_bridge_that_hangs_is_killed_and_started_again(pod: Bootstrap) -> None:
-    pid = pod.up().bridge.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+def test_a_bridge_that_hangs_tells_where_is_killed_and_started_again(pod: Bootstrap) -> None:
+    pod.up()
+    with pytest.raises(ConnectionError):
+        pod.get("/hang")
     bridge = pod.service("bridge", "serving", restarts=1)
-    assert bridge.last_exit == "did not answer 3 probes in a row (/healthz: no answer in 3 s)"
+    assert bridge.last_exit == "did not answer 2 probes in a row (/healthz: no answer in 3 s)"
+    assert "in hang_here" in pod.text()
+    assert "in hang_here" in (pod.state / "logs" / "pod.log").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -240,9 +149,10 @@ def test_no_secret_is_in_status_or_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("request_", "says"),
     [
-        ({"cmd": "swap"}, 'cmd must be "status"'),
-        ({"cmd": "restart"}, '"restart", with "engine" or "bridge" as its service'),
+        ({"cmd": "dance"}, "cmd must be one of status, tail, watch"),
+        ({"cmd": "restart"}, r"restart \(service bridge or engine\)"),
         ({"cmd": "status", "log_after": "1"}, "log_after must be a whole number"),
+        ({"cmd": "swap", "model": "gpt"}, "there is no model 'gpt'; there is: tiny, other"),
     ],
 )
 def test_what_makes_no_sense_is_refused(pod: Bootstrap, request_: dict[str, Any], says: str) -> None:
@@ -272,7 +182,9 @@ def test_what_nvidia_smi_says_and_how_it_fails(tmp_path: Path) -> None:
         assert (seen.cuda, seen.driver, seen.gpus[0].name) == ("13.0", "580.159.04", "NVIDIA H200")
         failing.touch()
         seen = host(lambda host: host.gpu_error)
-        assert (seen.gpu_error, seen.cuda, seen.gpus) == ("GPU is lost", "13.0", ())
+        assert (seen.cuda, seen.gpus) == ("13.0", ())
+        assert seen.gpu_error is not None
+        assert seen.gpu_error.endswith("nvidia-smi: exit code 9: GPU is lost")
 
 
 CONFIG = '[serve]\nmodel = "a"\n[models.a]\nrepo = "x/a"\n'
@@ -288,7 +200,7 @@ def config(tmp_path: Path) -> Path:
 def settings(config: Path, **changes: Any) -> Settings:
     state = changes.pop("state", config.parent / "state")
     environ = {"PASSERELLE_CLIENT_TOKEN": "client-secret", "PASSERELLE_OPERATOR_TOKEN": "operator-secret"}
-    given = Settings(config, state, state / "b.sock", "127.0.0.1", 0, 0, ("vllm",), environ)
+    given = Settings(config, None, state, state / "b.sock", "127.0.0.1", 0, 0, ("vllm",), environ)
     return replace(given, **changes)
 
 
@@ -357,26 +269,3 @@ def test_a_second_bootstrap_on_the_same_state_is_refused(pod: Bootstrap, config:
     assert code == 2
     assert "another bootstrap answers" in line
     assert pod.status()
-
-
-def test_an_address_of_all_is_asked_on_loopback_and_ipv6_in_brackets(config: Path) -> None:
-    given, wanted = settings(config, engine_port=1234), parse(CONFIG)
-    with listen("0.0.0.0", 0) as every:
-        engine, bridge = launches(given, wanted, every)
-        assert engine.health == "http://127.0.0.1:1234/health"
-        assert bridge.health == f"http://127.0.0.1:{every.getsockname()[1]}/healthz"
-        assert bridge.fd == every.fileno()
-    try:
-        one = listen("::1", 0)
-    except Problem as problem:
-        pytest.skip(str(problem))
-    with one:
-        assert launches(given, wanted, one)[1].health == f"http://[::1]:{one.getsockname()[1]}/healthz"
-
-
-def test_a_free_port_is_below_the_ephemeral_range() -> None:
-    assert 20_000 <= free_port() < 32_000
-
-
-def test_no_token_is_in_the_repr(config: Path) -> None:
-    assert "-secret" not in repr(settings(config))

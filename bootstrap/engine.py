@@ -1,0 +1,90 @@
+"""The engine of one model: its log understood, and its death seen even while its API still answers."""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from bootstrap.enginelog import EngineLog
+from bootstrap.keeper import Keeper, Launch, Shop
+from bootstrap.machine import SLEEP_LIMIT_S, STARTING, Event, Policy
+from bootstrap.probe import NOTHING, Figures, ask, figures
+
+METRICS_LIMIT_S = 3.0
+METRICS_EVERY_S = 2.0
+CORE_GONE_S = 2.0
+DEAD_S = 10.0  # after a line of its log that says so; it mostly ends by itself within one
+STALL_S = 300.0  # with requests, and not a token, nor a change of the KV cache; compiling a new shape takes a minute
+STUCK_S = 15.0  # the same, where somebody waits for it to finish what it has
+_CORE = "VLLM::EngineCor"  # a process name is cut after 15 characters
+
+
+@dataclass(slots=True)
+class _Signs:
+    """What was seen of one process of it."""
+
+    log: EngineLog
+    moved_at: float
+    figures: Figures = NOTHING
+    measured_at: float = -math.inf
+    core_at: float | None = None
+    dead_at: float | None = None
+
+
+class Engine(Keeper):
+    def __init__(self, launch: Launch, policy: Policy, shop: Shop, prepare: Callable[[], Awaitable[None]]) -> None:
+        self.signs = _Signs(EngineLog(shop.clock()), shop.clock())
+        super().__init__(launch, policy, shop, prepare=prepare)
+
+    @property
+    def url(self) -> str:
+        return (self.launch.health or "").removesuffix("/health")
+
+    def may_end(self, live: int | None) -> bool:
+        """Has it finished what it had, or will it never? `live`: the bridges' streams, where they tell."""
+        idle = self.signs.figures.requests == 0 if live is None else live == 0
+        return idle or self.shop.clock() - self.signs.moved_at > STUCK_S
+
+    def look(self) -> None:
+        """To be called every second: is it dead, whatever its API says?"""
+        now, pid = self.shop.clock(), self.service.pid
+        if pid is None or self.service.phase not in ("serving", "draining"):
+            return
+        if any(name.startswith(_CORE) for name in self.shop.children.names(pid)):
+            self.signs.core_at = now
+        elif self.signs.core_at is not None and now - self.signs.core_at > CORE_GONE_S:
+            self.tell("doomed", "its EngineCore process is gone")
+        elif self.signs.dead_at is not None and now - self.signs.dead_at > DEAD_S:
+            self.tell("doomed", f"its log says: {self._fatal(now)}")
+        elif self.signs.figures.requests and now - self.signs.moved_at > STALL_S:
+            self.tell("doomed", f"no token in {STALL_S:g} s, with {self.signs.figures.requests:g} requests")
+
+    async def check(self) -> None:
+        await super().check()
+        now = self.shop.clock()
+        if self.service.phase not in STARTING and now - self.signs.measured_at >= METRICS_EVERY_S:
+            self.signs.measured_at = now
+            seen = figures(await ask(f"{self.url}/metrics", METRICS_LIMIT_S))
+            if seen.progress != self.signs.figures.progress or not seen.requests:
+                self.signs.moved_at = now
+            self.signs.figures = seen
+
+    async def call(self, what: Literal["sleep", "wake"]) -> None:
+        await ask(f"{self.url}/{'sleep?level=1' if what == 'sleep' else 'wake_up'}", SLEEP_LIMIT_S, "POST")
+
+    def hear(self, line: str, at: float) -> None:
+        before = self._fatal(at)
+        self.signs.log.feed(line, at)
+        if self.service.phase in STARTING and self.signs.log.phase != "start":
+            self.tell("seen", "downloading" if self.signs.log.phase == "download" else "loading")
+        elif self.service.phase not in STARTING and self._fatal(at) != before:
+            self.signs.dead_at = at
+
+    def _fatal(self, now: float) -> str | None:
+        fault = self.signs.log.boot(now).fault
+        return fault.line if fault and fault.severity in ("fatal", "death") else None
+
+    def _spawn(self) -> Event:
+        now = self.shop.clock()
+        self.signs = _Signs(EngineLog(now), now)
+        return super()._spawn()

@@ -1,0 +1,229 @@
+"""`python -m bootstrap.hubworker JOB`: fetches the config, mirrors the log, asks the provider to stop the pod. An edge.
+
+A child process, so that nothing out there can hold up the supervisor, which kills it when it is silent. It prints what
+it found, and an empty line as a sign of life. SIGUSR1 means "now", SIGTERM "a last word, then end". Its secrets are in
+its environment: HF_TOKEN, RUNPOD_API_KEY.
+"""
+
+import base64
+import json
+import os
+import random
+import re
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from bootstrap import hub
+from bootstrap.errors import Problem, failing_as
+from bootstrap.files import replace_file
+from bootstrap.report import VERSION
+
+_LIMIT_S = 8.0  # of each wait in an exchange
+_SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    config: str | None  # URL of a store
+    mirror: str | None
+    mirrored_as: str
+    every_s: float
+    log: str
+    folder: str  # for what is fetched, and for the pace
+    stop: str | None = None  # id of the pod that the provider is to stop
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    url: str
+
+
+class Refused(Problem):
+    """What was asked for did not happen; `status` 0: no answer came."""
+
+    def __init__(self, text: str, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status, self.headers = status, headers or {}
+
+
+def send(url: str, token: str | None, body: bytes | None = None, **headers: str) -> Answer:
+    """One exchange; 200 and 304 are answers. Errors: Refused."""
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    # RunPod's edge refuses urllib's own name.
+    request = urllib.request.Request(url, body, {"User-Agent": f"passerelle/{VERSION}", **names})
+    if token:
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=_LIMIT_S) as response:
+            return Answer(response.status, response.read(), dict(response.headers), response.url)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 304:
+                return Answer(304, b"", dict(error.headers), url)
+            text = error.read(2000).decode(errors="replace")
+        raise Refused(f"{request.host} answers {error.code}: {text[:200]}", error.code, dict(error.headers)) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise Refused(f"{request.host}: {getattr(error, 'reason', None) or error}") from error
+
+
+class Hub:
+    """A repository, over the Hub's HTTP API."""
+
+    def __init__(self, store: hub.Store) -> None:
+        self._store, self._token = store, os.environ.get("HF_TOKEN")
+        self._endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+
+    def fetch(self, name: str, etag: str, revision: str) -> hub.File | None:
+        """None: it is still the file of this etag. Body, etag and commit are of one response."""
+        where = hub.resolve_url(self._endpoint, self._store, revision, name)
+        answer = send(where, self._token, If_None_Match=f'"{etag}"')
+        if answer.status == 304:
+            return None
+        found = answer.headers.get("ETag", "").removeprefix("W/").strip('"')
+        if found != hub.blob_sha1(answer.body):
+            raise Refused(f"{name} arrived damaged")
+        sha = re.search("[0-9a-f]{40}", answer.url)  # a public file's answer comes from a URL with the commit in it
+        return hub.File(answer.body, found, answer.headers.get("X-Repo-Commit") or (sha[0] if sha else None))
+
+    def put(self, name: str, content: bytes) -> None:
+        body = hub.commit_body(self._store.file(name), content, f"log of {Path(name).stem}")
+        url = hub.commit_url(self._endpoint, self._store)
+        for delay_s in (1.0, 2.0, 3.0, 0.0):
+            try:
+                send(url, self._token, body, Content_Type="application/x-ndjson")
+                return
+            except Refused as refused:  # 412: somebody else committed at that moment
+                if refused.status != 412 or not delay_s:
+                    raise
+            time.sleep(delay_s * random.uniform(0.5, 1.5))
+
+
+class Folder:
+    """The same files in a folder."""
+
+    def __init__(self, store: hub.Store) -> None:
+        self._root = Path(store.name)
+
+    def fetch(self, name: str, etag: str, revision: str) -> hub.File | None:
+        if not (self._root / name).exists():
+            raise Refused(f"there is no {name} in {self._root}", 404)
+        with failing_as(f"cannot read {self._root / name}"):
+            body = (self._root / name).read_bytes()
+        found = hub.blob_sha1(body)
+        return None if found == etag else hub.File(body, found, None)
+
+    def put(self, name: str, content: bytes) -> None:
+        replace_file(self._root / name, content)
+
+
+def open_store(url: str) -> Hub | Folder:
+    store = hub.parse(url)
+    return Folder(store) if store.kind is None else Hub(store)
+
+
+class Worker:
+    def __init__(self, job: Job) -> None:
+        self._job, self._folder, self._etag, self._told = job, Path(job.folder), "", dict[str, str]()
+        self._due, self._failures = dict[str, float](), dict[str, int]()
+        saved = self._folder / "pace.json"
+        self.pace = hub.Pace(**json.loads(saved.read_bytes())) if saved.exists() else hub.Pace()
+
+    def round(self, *, urgent: bool = False, last: bool = False) -> None:
+        """All that is due. urgent: now, and said even if it is nothing new; last: only what must not be lost."""
+        if urgent:
+            self._told, self._due = {}, {}
+        if not last:
+            self._do("config", self._job.config, self._watch)
+            self._do("stop", self._job.stop, self._stop)
+        self._do("mirror", self._job.mirror, lambda url: self._mirror(url, urgent=urgent or last))
+        say("")
+
+    def _do(self, task: str, target: str | None, work: Callable[[str], str]) -> None:
+        if target is None or time.time() < self._due.get(task, 0.0):
+            return
+        try:
+            said, self._failures[task] = work(target), 0
+        except Refused as refused:
+            said, failures = f"failed: {refused}", self._failures.get(task, 0)
+            self._due[task] = time.time() + hub.retry_s(refused.status, refused.headers, str(refused), failures)
+            self._failures[task] = failures + 1
+        except Problem as problem:
+            said = f"failed: {problem}"
+        if said and said != self._told.get(task):
+            self._told[task] = said
+            say(f"{task} {said}")
+
+    def _watch(self, url: str) -> str:
+        store = open_store(url)
+        file = store.fetch("pod.toml", self._etag, "main")
+        if file is None:
+            return "same"
+        try:
+            signed = store.fetch("pod.toml.sig", "", file.commit or "main")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            signed = None
+        told = {"body": base64.b64encode(file.body).decode(), "commit": file.commit}
+        told["signature"] = signed.body.decode(errors="replace") if signed else None
+        replace_file(self._folder / "incoming.json", json.dumps(told).encode())
+        self._etag = file.etag
+        return f"new {file.commit or file.etag}"
+
+    def _mirror(self, url: str, *, urgent: bool) -> str:
+        with failing_as("cannot read the log"), open(self._job.log, "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - hub.TAIL))
+            tail = log.read()
+        blob = hub.blob_sha1(tail)
+        if not self.pace.allows(blob, time.time(), urgent=urgent):
+            return ""
+        try:
+            open_store(url).put(f"etat/{self._job.mirrored_as}.log", tail)
+            self.pace = self.pace.committed(blob, time.time(), self._job.every_s)
+        except Refused as refused:
+            wait_s = hub.retry_s(refused.status, refused.headers, str(refused), 0)
+            self.pace = self.pace.barred(time.time() + wait_s)
+            raise
+        finally:
+            replace_file(self._folder / "pace.json", json.dumps(asdict(self.pace)).encode())
+        return ""
+
+    def _stop(self, pod: str) -> str:
+        """POST /v2/pods/{id}/action, again and again: the machine's end is the only sure answer."""
+        base = os.environ.get("RUNPOD_API_BASE_URL") or "https://api.runpod.io"
+        url, body = f"{base.rstrip('/')}/v2/pods/{pod}/action", b'{"action":"stop"}'
+        self._due["stop"] = time.time() + 20.0
+        answer = send(url, os.environ.get("RUNPOD_API_KEY"), body, Content_Type="application/json")
+        return f"asked: {answer.status}"
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main(argv: list[str]) -> int:
+    worker = Worker(Job(**json.loads(argv[0])))
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    urgent = False
+    while True:
+        worker.round(urgent=urgent)
+        told = signal.sigtimedwait(_SIGNALS, hub.POLL_S * random.uniform(0.9, 1.1))
+        if told and told.si_signo == signal.SIGTERM:
+            worker.round(last=True)
+            return 0
+        urgent = told is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""One service kept as its machine says: actions become signals and processes, and what happens becomes events."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from bootstrap import report
+from bootstrap.errors import Problem
+from bootstrap.logtap import Journal
+from bootstrap.machine import STARTING, Action, Event, Fact, Policy, Service, step
+from bootstrap.probe import ask
+from bootstrap.processes import Children
+
+PROBE_LIMIT_S = 3.0
+PROBE_EVERY_S = 1.0
+STARTING_EVERY_S = 0.25  # someone waits for it
+_SIGNALS = {"terminate": signal.SIGTERM, "dump": signal.SIGUSR1, "kill": signal.SIGKILL}
+_LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    name: report.Source
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    health: str | None = None  # URL that answers 200 when it is well
+    silence_s: float | None = None  # or else: how long it may write nothing
+    fd: int | None = None  # inherited
+
+
+class News:
+    """`event` is set at the next change of anything's state, and then replaced."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def tell(self) -> None:
+        self.event.set()
+        self.event = asyncio.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What every keeper works with."""
+
+    children: Children
+    journal: Journal
+    tasks: asyncio.TaskGroup
+    clock: Callable[[], float] = time.monotonic
+    news: News = field(default_factory=News)
+
+
+class Keeper:
+    """All but the probes and calls is synchronous, so events never interleave."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        policy: Policy,
+        shop: Shop,
+        *,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        hear: Callable[[str], None] | None = None,
+    ) -> None:
+        """prepare: what must hold before each start; it raises Problem. hear: takes what its process prints."""
+        self.launch, self.shop, self.service = launch, shop, Service(policy, since=shop.clock())
+        self._prepared, self._hears, self._calling, self._heard_at = prepare, hear, False, shop.clock()
+        shop.tasks.create_task(self._probe())
+
+    def relaunch(self, launch: Launch, policy: Policy) -> None:
+        """Run this from now on; a process of another command or environment is replaced."""
+        outdated = (launch.argv, launch.env) != (self.launch.argv, self.launch.env)
+        self.launch, self.service = launch, replace(self.service, policy=policy)
+        if outdated:
+            self.post(Event("restart"))
+
+    def post(self, event: Event | None) -> None:
+        """Let the machine see an event, then the event that its own actions lead to."""
+        before = self.service
+        while event is not None:
+            self.service, actions = step(self.service, event, self.shop.clock())
+            event = None
+            for action in actions:
+                event = self._do(action) or event
+        after = self.service
+        if (after.phase, after.pid) != (before.phase, before.pid):
+            self.say(_LEVELS.get(after.phase, "info"), after.phase + (f", pid {after.pid}" if after.pid else ""))
+            self.shop.news.tell()
+
+    def tell(self, name: Fact, text: str = "") -> None:
+        self.post(Event(name, self.service.pid, text))
+
+    def say(self, level: report.Level, text: str) -> None:
+        self.shop.journal.say(level, f"{self.launch.name}: {text}")
+
+    def view(self) -> report.Service:
+        service, now = self.service, self.shop.clock()
+        return report.Service(
+            state=service.phase,
+            pid=service.pid,
+            since_s=max(0.0, now - service.since),
+            restarts=max(0, service.starts - 1),
+            draining=len(service.draining),
+            last_exit=service.last_exit,
+            next_start_s=max(0.0, service.deadline - now) if service.phase == "backoff" else None,
+            command=self.shop.journal.redactor.argv(self.launch.argv),
+            took_s=service.took_s,
+        )
+
+    async def check(self) -> None:
+        """Errors: Problem, when it is not well."""
+        if self.launch.health:
+            await ask(self.launch.health, PROBE_LIMIT_S)
+        elif self.launch.silence_s and self.shop.clock() - self._heard_at > self.launch.silence_s:
+            raise Problem(f"silent for {self.launch.silence_s:g} s")
+
+    async def call(self, what: Literal["sleep", "wake"]) -> None:
+        """Only an engine sleeps. Errors: Problem."""
+
+    def hear(self, line: str, at: float) -> None:
+        """A line that its process wrote, redacted."""
+        if self._hears:
+            self._hears(line)
+
+    def _do(self, action: Action) -> Event | None:
+        match action.do:
+            case "spawn":
+                return self._spawn()
+            case "prepare":
+                self.shop.tasks.create_task(self._prepare(action.pid))
+            case "sleep" | "wake" as call:
+                self.shop.tasks.create_task(self._call(call))
+            case "kill":
+                self.say("error", f"killing pid {action.pid}: {self.service.condemned or 'it drains for too long'}")
+        if number := _SIGNALS.get(action.do):
+            self.shop.children.signal(action.pid, number)
+        return None
+
+    def _spawn(self) -> Event:
+        launch, self._heard_at = self.launch, self.shop.clock()
+        tap = self.shop.journal.tap(launch.name, self.shop.clock, self.hear)
+
+        def listen(data: bytes) -> None:
+            self._heard_at = self.shop.clock()
+            tap(data)
+
+        try:
+            return Event("spawned", self.shop.children.spawn(launch.argv, launch.env, listen, self._ended, launch.fd))
+        except Problem as problem:
+            return Event("exited", None, str(problem))
+
+    def _ended(self, pid: int, how: str) -> None:
+        self.say("info", f"pid {pid} ended: {how}")
+        self.post(Event("exited", pid, how))
+
+    async def _prepare(self, start: int) -> None:
+        try:
+            if self._prepared:
+                await self._prepared()
+            self.post(Event("ready", start))
+        except Problem as problem:
+            self.post(Event("refused", start, str(problem)))
+
+    async def _call(self, call: Literal["sleep", "wake"]) -> None:
+        """Tell the engine to sleep or to wake up; meanwhile its answers to probes say nothing."""
+        pid, self._calling = self.service.pid, True
+        try:
+            await self.call(call)
+            self.post(Event("slept" if call == "sleep" else "answered", pid))
+        except Problem as problem:
+            self.post(Event("doomed", pid, f"{call}: {problem}"))
+        finally:
+            self._calling = False
+
+    async def _probe(self) -> None:
+        """Ask for health for ever."""
+        told = None
+        while True:
+            pid, phase = self.service.pid, self.service.phase
+            if pid is not None and not self._calling and phase in (*STARTING, "serving", "draining"):
+                try:
+                    await self.check()
+                    fault = None
+                except Problem as problem:
+                    fault = str(problem)
+                if phase == "serving" and fault != told:
+                    self.say("warning" if fault else "info", fault or "answers again")
+                told = fault
+                self.post(Event("silent" if fault else "answered", pid, fault or ""))
+            await asyncio.sleep(PROBE_EVERY_S if phase == "serving" else STARTING_EVERY_S)
