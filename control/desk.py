@@ -96,8 +96,9 @@ async def older(store: HubStore, version: str | None) -> str:
         if len(found) < 2:
             raise Refused(f"{store.url} has no version before the newest", "see them: passerelle config history")
         return found[1]
-    matches = [commit for commit in found if commit.startswith(version)]
-    if len(matches) > 1 and version not in matches:
+    matches = [commit for commit in found if commit.partition("-")[0] == version]
+    matches = matches or [commit for commit in found if commit.startswith(version)]
+    if len(matches) > 1:
         raise UsageError(f"{version!r} begins {len(matches)} versions", "give more of it")
     return matches[0] if matches else version
 

@@ -63,11 +63,10 @@ def draft(text: str, name: str, there: Published, operator_token: str, code: Cod
     serial = 1 + max(least_serial, serial_of(there.files.get(CONFIG)))
     sha256 = code.sha256 if code is not None else code_of(there.files.get(CONFIG))
     final = stamped(text, name, serial, sha256)
-    body = final.encode()
-    files = {SIGNATURE: (seal.sign(body, operator_token) + "\n").encode(), CONFIG: body}
+    files = sealed(final, operator_token)
     if code is not None and (code_of(there.files.get(CONFIG)) != code.sha256 or CODE not in there.files):
         files = {CODE: code.text, **files}
-    changes = difference(_unstamped(there.files.get(CONFIG)), _unstamped(body), "published", name)
+    changes = difference(_unstamped(there.files.get(CONFIG)), _unstamped(files[CONFIG]), "published", name)
     return Draft(
         there.commit,
         serial,
@@ -76,6 +75,12 @@ def draft(text: str, name: str, there: Published, operator_token: str, code: Cod
         changes,
         _title(serial, changes if CONFIG in there.files else ()),
     )
+
+
+def sealed(text: str, operator_token: str) -> dict[str, bytes]:
+    """A pod.toml with its signature; the file that pods watch is the last."""
+    body = text.encode()
+    return {SIGNATURE: (seal.sign(body, operator_token) + "\n").encode(), CONFIG: body}
 
 
 def stamped(text: str, name: str, serial: int, code_sha256: str | None) -> str:

@@ -65,20 +65,27 @@ class Publisher:
         return Outlook(draft, drafts.plan(running, draft.wanted), status, why)
 
     async def idle(self, say: Say) -> None:
-        """Return at a moment without a stream in flight. Raises Unreachable when the pod does not say."""
-        said = -1
-        while True:
-            if self._pod is None:
-                raise Unreachable("no pod runs that could say when it is idle", "publish without --when-idle")
-            live = (await self._pod.status()).live
-            if live is None:
-                raise Unreachable("the pod does not say how many streams are in flight", "publish without --when-idle")
-            if live == 0:
-                return
-            if live != said:
-                say(f"waiting for {live} streams in flight")
+        """Return once two looks in a row saw no stream: the pod's count may be half a second old.
+
+        Raises Unreachable when the pod does not say.
+        """
+        said, quiet = -1, 0
+        while quiet < 2:
+            live = await self._live()
+            quiet = quiet + 1 if live == 0 else 0
+            if live not in (0, said):
+                say(f"waiting for {live} stream{'s' if live > 1 else ''} in flight")
                 said = live
-            await self._clock.sleep(LOOK_S)
+            if quiet < 2:
+                await self._clock.sleep(LOOK_S)
+
+    async def _live(self) -> int:
+        if self._pod is None:
+            raise Unreachable("no pod runs that could say when it is idle", "publish without --when-idle")
+        live = (await self._pod.status()).live
+        if live is None:
+            raise Unreachable("the pod does not say how many streams are in flight", "publish without --when-idle")
+        return live
 
     async def send(self, draft: Draft) -> str:
         """The new commit. Raises Overtaken with the other's change, and what a store raises."""

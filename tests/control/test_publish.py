@@ -114,11 +114,12 @@ async def test_code_travels_with_the_config_that_names_it(store: DirStore) -> No
     assert code_of((await store.read((CONFIG,))).files[CONFIG]) == SHA
 
 
-async def test_idle_is_the_first_moment_without_a_stream(store: DirStore) -> None:
+async def test_idle_is_two_looks_in_a_row_without_a_stream(store: DirStore) -> None:
     said: list[str] = []
-    pod = PodDouble([status(live=3), status(live=3), status(live=1), status(live=0)])
+    pod = PodDouble([status(live=n) for n in (0, 3, 3, 0, 1, 0, 0, 9)])
     await publisher(store, pod).idle(said.append)
-    assert said == ["waiting for 3 streams in flight", "waiting for 1 streams in flight"]
+    assert said == ["waiting for 3 streams in flight", "waiting for 1 stream in flight"]
+    assert pod.says == [status(live=9)]
 
 
 @pytest.mark.parametrize("pod", [None, PodDouble([None]), PodDouble([status(live=None)])])
