@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import http.client
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from bootstrap.report import Status
 from control import hub as stores
-from control import launch_args, pod_start
+from control import launch_args, pod_start, supervisor, zipapp
+from control.draft import Code
+from control.errors import Unreachable
+from control.hub import HfAddress
+from control.hub_hf import HfStore
+from control.local.processes import free_port
+from control.local.provider import SIMULATOR
+from control.publish import Publisher
 from tests.control.publishing import OPERATOR, published, signed
 from tests.doubles.hub import HubDouble
 from tests.doubles.hub_state import Token
@@ -244,3 +259,71 @@ def test_it_ends_at_once_when_it_is_told_to(hub: HubDouble, tmp_path: Path) -> N
 
 def test_what_the_library_may_raise_is_taken() -> None:
     assert issubclass(http.client.IncompleteRead, http.client.HTTPException)
+
+
+@pytest.mark.process
+async def test_a_pod_from_its_first_line_to_a_later_publish(hub: HubDouble, tmp_path: Path) -> None:
+    """The whole way: the real code published by the real client, fetched by the start command, run, published to."""
+    hub.seed(REPO, {})
+    environ = os.environ | {"HF_ENDPOINT": hub.url}
+    text = resources.files("control.local").joinpath("pod.toml").read_text("utf-8")
+    made = zipapp.build()
+    async with HfStore(HfAddress("dataset", "alice/pods"), "hf_writer", environ) as store:
+        first = Publisher(store, OPERATOR, None)
+        await first.send((await first.look(text, "pod.toml", Code(made.sha256, made.text))).draft)
+        with a_pod(hub, tmp_path) as (socket, process):
+            pod = Supervisor(socket)
+            status = await until(pod, lambda status: status.engine.state == "serving", process)
+            assert (status.serial, status.code, status.source) == (1, made.sha256, "hf://datasets/alice/pods")
+            later = Publisher(store, OPERATOR, pod)
+            changed = text.replace("ping_seconds = 15", "ping_seconds = 20")
+            outlook = await later.look(changed, "pod.toml", None)
+            assert outlook.plan.action == "reload bridge"
+            commit = await later.send(outlook.draft)
+            applied = await later.applied(outlook.draft, outlook.status, 30.0, lambda said: None)
+            assert (applied.plan, applied.commit) == ("reload bridge", commit)
+    assert process.returncode == 0
+    assert not [request.target for request in hub.seen if "pas-" in request.target]
+
+
+@dataclass
+class Supervisor:
+    """The pod over its control socket."""
+
+    socket: Path
+
+    async def status(self) -> Status:
+        response = await supervisor.ask(self.socket, {"cmd": "status"})
+        return msgspec.convert(response["status"], Status)
+
+    async def look(self) -> None:
+        await supervisor.ask(self.socket, {"cmd": "apply"})
+
+
+async def until(pod: Supervisor, holds: Callable[[Status], bool], process: subprocess.Popen[bytes]) -> Status:
+    deadline = time.monotonic() + 40.0
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(Unreachable):
+            status = await pod.status()
+            if holds(status):
+                return status
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the pod is not there; exit code {process.poll()}")
+
+
+@contextlib.contextmanager
+def a_pod(hub: HubDouble, state: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """The start command's program, and what it becomes, on loopback and with the simulated engine."""
+    pod = Pod(hub, state, PASSERELLE_CLIENT_TOKEN="pas-client-0123456789abcdef", PATH=os.environ["PATH"])
+    argv: list[str] = []
+    pod_start.main(pod.env, lambda seconds: None, lambda program, words: argv.extend(words))
+    socket = Path(tempfile.mkdtemp(prefix="pas-")) / "s"
+    argv += ["--host", "127.0.0.1", "--port", str(free_port()), "--socket", str(socket)]
+    argv += [f"--vllm={word}" for word in (*SIMULATOR, "--sim-load-seconds", "0")]
+    with subprocess.Popen(argv, env=pod.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield socket, process
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+            shutil.rmtree(socket.parent)
