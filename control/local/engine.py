@@ -18,10 +18,10 @@ import uvicorn
 
 from control.local.engine_families import cache_config
 from control.local.engine_kv import KvCache
-from control.local.engine_log import Tally, VllmFormatter, statistics
+from control.local.engine_log import Tally, VllmFormatter, boot, statistics
 from control.local.engine_loop import Engine, core_log, log
 from control.local.engine_metrics import Metrics
-from control.local.engine_options import BYTES_PER_TOKEN, VERSION, Options, parse
+from control.local.engine_options import VERSION, Options, parse
 from control.local.engine_request import Model
 from control.local.engine_routes import Service, app
 from control.local.engine_scheduler import Limits, StepLaw
@@ -30,7 +30,6 @@ from control.local.engine_tokens import Tokens
 _STATISTICS_S = 10.0
 _DYING_S = 0.3
 """How long a dead engine still answers, with 500: about as long as vLLM's API server was seen to."""
-_GIB = 1 << 30
 
 
 class Server(uvicorn.Server):
@@ -50,7 +49,8 @@ class Server(uvicorn.Server):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until a signal (0), until a fault kills it or because it cannot start (1)."""
-    options = parse(sys.argv[1:] if argv is None else argv)
+    dev_mode = os.environ.get("VLLM_SERVER_DEV_MODE", "0") == "1"
+    options = parse(sys.argv[1:] if argv is None else argv, dev_mode=dev_mode)
     _log_to_stderr()
     log.warning(
         "Simulated vLLM engine, version %s: no GPU and no model. Waits, preemptions and cache hits follow from load; "
@@ -103,41 +103,11 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _load(options: Options) -> bool:
-    """vLLM's phases, in --sim-load-seconds. False when the window does not fit in the KV cache: vLLM stops there."""
-    part = options.load_s / 4
-    log.info("Using max model len %d", options.window)
-    log.info("Chunked prefill is enabled with max_num_batched_tokens=%d.", options.batched_tokens)
-    time.sleep(part)
-    core_log.info("Initializing a V1 LLM engine (v%s) with config: model=%r", VERSION, options.model)
-    core_log.info("Starting to load model %s...", options.model)
-    time.sleep(part)
-    core_log.info("Loading weights took %.2f seconds", part)
-    core_log.info("Model loading took 0.0 GiB memory and %.6f seconds", part)
-    if options.window > options.longest:
-        core_log.error(_too_small(options))
-        log.error("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}")
-        return False
-    core_log.info("GPU KV cache size: %s tokens", f"{options.kv_tokens:,}")
-    concurrency = options.kv_tokens / options.window
-    core_log.info("Maximum concurrency for %s tokens per request: %.2fx", f"{options.window:,}", concurrency)
-    time.sleep(part)
-    core_log.info("Graph capturing finished in %.0f secs, took 0.00 GiB", part)
-    time.sleep(part)
-    core_log.info("init engine (profile, create kv cache, warmup model) took %.2f s", options.load_s)
-    return True
-
-
-def _too_small(options: Options) -> str:
-    """vLLM's words, its unbalanced parenthesis included, for a cache that cannot hold one full window."""
-    needed = options.window * BYTES_PER_TOKEN / _GIB
-    has = options.longest * BYTES_PER_TOKEN / _GIB
-    return (
-        f"ValueError: To serve at least one request with the model's max seq len ({options.window}), ({needed:.1f} GiB "
-        f"KV cache is needed, which is larger than the available KV cache memory ({has:.2f} GiB). Based on the "
-        f"available memory, the estimated maximum model length is {options.longest}. Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing `max_model_len` "
-        "when initializing the engine."
-    )
+    """vLLM's parts of a start, in --sim-load-seconds. False when the window does not fit in the KV cache."""
+    for line in boot(options):
+        (core_log if line.core else log).log(line.level, "%s", line.text)
+        time.sleep(line.takes_s)
+    return options.window <= options.longest
 
 
 async def _serve(options: Options, listener: socket.socket) -> int:

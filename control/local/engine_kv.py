@@ -106,6 +106,11 @@ class KvCache:
             self._by_key[key] = block
             self._keys[block] = key
 
+    def forget(self) -> None:
+        """No prefix can be hit any more; who holds blocks keeps them."""
+        self._keys = [None] * self.total
+        self._by_key.clear()
+
     def release(self, blocks: Sequence[int]) -> None:
         """Lets go, last block first, so that a prefix outlives its tail. ValueError when a block is not held."""
         for block in reversed(blocks):

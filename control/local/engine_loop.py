@@ -96,6 +96,7 @@ class Engine:
         self.streams: dict[str, Stream] = {}
         self.fault = Fault("none", None, 1.0)
         self.dead = False
+        self.paused = False
         self.closed = asyncio.Event()
         self.steps = 0
         self.prompt_computed = 0
@@ -142,7 +143,7 @@ class Engine:
             now = self._clock()
             if self.fault.until is not None and now >= self.fault.until:
                 self.set_fault("none")
-            batch = None if self.fault.kind == "freeze" else self.scheduler.schedule(now)
+            batch = None if self.paused or self.fault.kind == "freeze" else self.scheduler.schedule(now)
             if batch is None:
                 await self._idle(now)
                 due = self._clock()
@@ -164,6 +165,18 @@ class Engine:
         if kind == "die":
             self._die()
         self._hit_a_stream()
+        self._wake.set()
+
+    def pause(self) -> None:
+        """Aborts every request, forgets the prefix cache, and makes no step until `resume`; who comes now waits."""
+        self.paused = True
+        for stream in list(self.streams.values()):
+            stream.fail(ApiError(500, "The request was aborted: the engine goes to sleep.", "InternalServerError"))
+            self.leave(stream)
+        self._kv.forget()
+
+    def resume(self) -> None:
+        self.paused = False
         self._wake.set()
 
     def close(self) -> None:

@@ -63,6 +63,11 @@ class Metrics:
         self._preemptions = 0
         self.http = HttpMetrics(self.registry)
 
+    def slept(self, level: int | None) -> None:
+        """Asleep at this level; None: awake."""
+        for state, on in (("awake", None), ("weights_offloaded", 1), ("discard_all", 2)):
+            self._gauges["engine_sleep_state", state].set(1 if level == on else 0)
+
     def text(self, gauges: Gauges) -> bytes:
         """The exposition, in Prometheus' text format."""
         self._gauges["num_requests_running", ""].set(gauges.running)

@@ -36,6 +36,9 @@ class Options:
     chars_per_token: int
     load_s: float
     seed: int
+    sleep_mode: bool
+    sleep_s: float
+    dev_mode: bool
     cache_config: dict[str, str] = field(default_factory=dict)
     """Labels of vllm:cache_config_info that a flag set."""
     ignored: tuple[str, ...] = ()
@@ -51,8 +54,10 @@ class Options:
         return (self.blocks - 1) * self.block_size
 
 
-def parse(argv: Sequence[str]) -> Options:
+def parse(argv: Sequence[str], *, dev_mode: bool = False) -> Options:
     """`serve MODEL …` -> Options. Exits as argparse does: 2 on nonsense, 0 on --help and --version.
+
+    dev_mode: VLLM_SERVER_DEV_MODE=1, which adds the routes to sleep and to wake.
 
     The --sim flags may stand before `serve`: they belong to the program that a pod is given, what follows is vLLM's.
     """
@@ -84,6 +89,9 @@ def parse(argv: Sequence[str]) -> Options:
         chars_per_token=parsed.sim_chars_per_token,
         load_s=parsed.sim_load_seconds,
         seed=parsed.sim_seed,
+        sleep_mode=parsed.enable_sleep_mode,
+        sleep_s=parsed.sim_sleep_seconds,
+        dev_mode=dev_mode,
         cache_config=_cache_config(parsed),
         ignored=tuple(_flags(extra)),
     )
@@ -115,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
     serve.add_argument("--enable-prompt-tokens-details", action=argparse.BooleanOptionalAction, default=False)
     serve.add_argument("--enable-server-load-tracking", action=argparse.BooleanOptionalAction, default=False)
+    serve.add_argument("--enable-sleep-mode", action=argparse.BooleanOptionalAction, default=False)
     serve.add_argument("--disable-uvicorn-access-log", action=argparse.BooleanOptionalAction, default=False)
     serve.add_argument("--limit-mm-per-prompt", type=_images, default=0)
     serve.add_argument("--gpu-memory-utilization", default=None)
@@ -130,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--sim-kv-tokens", type=_positive, default=617_633)
     serve.add_argument("--sim-chars-per-token", type=int, default=4)
     serve.add_argument("--sim-load-seconds", type=float, default=0.5)
+    serve.add_argument("--sim-sleep-seconds", type=float, default=0.3)
     serve.add_argument("--sim-seed", type=int, default=0)
     return parser
 

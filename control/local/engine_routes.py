@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from control.local import engine_request
+from control.local import engine_request, engine_sleep
 from control.local.engine_errors import ApiError, bad_request, engine_dead, invalid
 from control.local.engine_loop import FAULTS, ClientGone, Engine, Stream
 from control.local.engine_metrics import HttpMetrics
@@ -58,6 +58,7 @@ def app(service: Service) -> Starlette:
         ("/tokenize", _tokenize, ["POST"]),
         ("/sim/state", _state, ["GET"]),
         ("/sim/fault", _fault, ["POST"]),
+        *engine_sleep.routes(service.engine, service.options),
     ]
     routes = [Route(path, partial(answer, service), methods=methods) for path, answer, methods in plain]
     routes.append(Route("/v1/chat/completions", chat, methods=["POST"]))

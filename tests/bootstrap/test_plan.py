@@ -106,7 +106,8 @@ def test_a_model_that_is_not_served_costs_nothing_unless_it_sleeps_beside() -> N
     other = TEXT.replace("context = 1000", "context = 2000")
     assert plan(RUNNING, parse(other)).action == "nothing"
     sleeping = TEXT.replace('"restart"', '"sleep"'), other.replace('"restart"', '"sleep"')
-    assert plan(*map(parse, sleeping)).action == "restart engine"
+    before, after = map(parse, sleeping)
+    assert plan(before, after).action == "restart engine"
 
 
 def test_a_swap_together_with_another_engine_setting_is_a_restart() -> None:

@@ -143,7 +143,7 @@ def test_what_is_not_known_stops_nobody() -> None:
 
 
 def test_all_models_must_fit_on_the_disk_where_all_are_kept() -> None:
-    sizes = {"model_a": model(100), "model_b": model(100)}
+    sizes: dict[str, Any] = {"model_a": model(100), "model_b": model(100)}
     assert "disk" not in problems(judged(**sizes))
     assert "disk" in problems(judged(SLEEPING, **sizes))
     assert "disk" in problems(judged(parse(TEXT + '[preload]\nmodels = ["b"]\n'), **sizes))

@@ -190,3 +190,17 @@ def test_nonsense_on_the_command_line_exits_with_2(capsys: pytest.CaptureFixture
         main(["serve"])
     assert caught.value.code == 2
     assert "the following arguments are required: model" in capsys.readouterr().err
+
+
+def test_it_sleeps_and_wakes_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_SERVER_DEV_MODE", "1")
+    with started(tmp_path / "log", "--enable-sleep-mode", "--sim-sleep-seconds", "0.01") as process:
+        eventually(lambda: healthy(process))
+        assert process.http.post("/sleep?level=1").json() == {"status": "sleeping", "level": 1}
+        assert process.http.get("/health").status_code == 200
+        assert process.http.get("/is_sleeping").json() == {"is_sleeping": True}
+        assert process.http.post("/wake_up").json() == {"status": "awake", "tags": None}
+        assert process.http.post(CHAT, json=body({"text": 3}) | {"stream": False}).status_code == 200
+        log = "\n".join(process.lines())
+    assert "seconds to fall asleep." in log
+    assert "seconds to wake up tags" in log
