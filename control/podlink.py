@@ -23,6 +23,9 @@ DEADLINE_S = 2.5
 COMMAND_S = 8.0
 """For one that steers: the bridge gives its supervisor 5 s."""
 
+LOG_KEPT = 5_000
+"""Lines that a supervisor keeps to be asked for."""
+
 USER_AGENT = "passerelle"
 """RunPod's proxy answers 403 to a request without a User-Agent."""
 
@@ -81,15 +84,23 @@ class PodLink:
         match request:
             case {"cmd": "status"}:
                 return await self._status(request.get("log_after"))
-            case {"cmd": "tail"}:
-                asked = {key: str(request[key]) for key in ("after", "limit") if request.get(key) is not None}
-                response = await self._request("GET", "/pod/log", params=asked)
+            case {"cmd": "tail", "after": after, "limit": int(limit)}:
+                return await self._tail(after, limit)
             case {"cmd": str(verb), **told}:
                 path = "/pod/stop" if verb == "stop-pod" else f"/pod/{verb}"
                 response = await self._request("POST", path, json=told, within_s=COMMAND_S)
             case _:
                 raise ValueError(f"no such request: {request}")
         return _object(response, self._target.url)
+
+    async def _tail(self, after: int | None, limit: int) -> Response:
+        """The bridge's route has no word for "the newest": all that the pod keeps is asked for, and its end taken."""
+        asked = {"after": after or 0, "limit": LOG_KEPT if after is None else limit}
+        params = {key: str(value) for key, value in asked.items()}
+        page = _object(await self._request("GET", "/pod/log", params=params, within_s=COMMAND_S), self._target.url)
+        if after is None and isinstance(page.get("log"), list):
+            page["log"] = page["log"][-limit:]
+        return page
 
     async def _status(self, log_after: int | None) -> Response:
         report = await self.report(log_after or 0)

@@ -68,6 +68,8 @@ class Ssh:
     pins: HostKeys
     identity: Identity
     stack: AsyncExitStack
+    socket: str | None = None
+    """Where bootstrap listens in the pod; None tries the usual places."""
     shell: PodShell | None = None
     via: Via = Via.SSH
 
@@ -76,7 +78,7 @@ class Ssh:
 
         _not_for_the_supervisor(request)
         if self.shell is None:
-            shell = PodShell(self.pod_id, self.address, self.pins, self.identity)
+            shell = PodShell(self.pod_id, self.address, self.pins, self.identity, socket=self.socket)
             self.shell = await self.stack.enter_async_context(shell)
         try:
             return Said(await self.shell.ask(request))
@@ -129,9 +131,9 @@ class Ways:
         self,
         pod: Pod,
         operator_token: str,
-        *,
         pins: HostKeys,
         identity: Identity,
+        *,
         socket: Path | None = None,
         log_file: Path | None = None,
         store: Callable[[], HubStore] | None = None,

@@ -107,13 +107,14 @@ def test_a_drain_is_the_bridges_own(silent: Script, capsys: pytest.CaptureFixtur
 
 
 def test_the_log_by_the_bridge(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    pod.bridge["GET /pod/log"] = 200, {"log": [log_line(1, "weights"), log_line(2, "graphs")], "log_next": 2}
+    kept = [log_line(0, "download"), log_line(1, "weights"), log_line(2, "graphs")]
+    pod.bridge["GET /pod/log"] = 200, {"log": kept, "log_next": 2}
     assert run(["log", POD, "-n", "2"], None) == 0
     out, err = capsys.readouterr()
     assert [line.split()[-1] for line in out.splitlines()] == ["weights", "graphs"]
     assert err == ""
-    assert pod.asked == [("bridge", "GET /pod/log?limit=2", None)]
-    assert run(["log", POD, "--json"], None) == 0
+    assert pod.asked == [("bridge", "GET /pod/log?after=0&limit=5000", None)]
+    assert run(["log", POD, "-n", "2", "--json"], None) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["via"], row["text"]) for row in rows] == [("bridge", "weights"), ("bridge", "graphs")]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from control import podlink
 from control.errors import Unreachable
 from control.hostkeys import HostKeys
 from control.hub import open_store
+from control.local.provider import LocalProvider, Options
 from control.local.store import Store
-from control.models import Pod, PodId, PodState, Price, SshAddress
+from control.models import Pod, PodId, PodState, Price, SshAddress, Target
+from control.podlink import PodLink
 from control.reach import Via
 from control.settings import Identity
-from control.ways import NO_MIRROR, NO_SSH, File, Hub, Ways
+from control.ways import NO_MIRROR, NO_SSH, File, Hub, Ssh, Ways
 from tests.control.scripted_pod import OPERATOR, scripted_pod
-from tests.control.sshd import bootstrap_socket, needs_sshd, sshd
+from tests.control.sshd import needs_sshd, sshd
 from tests.doubles.hub import HubDouble
 
 POD = Pod(PodId("k3v9x0q2ab"), "runpod", PodState.RUNNING, Price(0.4), "NVIDIA A40", None, 0.0, 0.0, 0.0)
@@ -31,7 +38,7 @@ def log_of(age_s: float) -> bytes:
 
 
 def ways(pod: Pod, home: Path, **more: object) -> Ways:
-    return Ways(pod, OPERATOR, pins=HostKeys(home), identity=Identity(), **more)  # type: ignore[arg-type]
+    return Ways(pod, OPERATOR, HostKeys(home), Identity(), **more)  # type: ignore[arg-type]
 
 
 def test_a_pod_without_anything(tmp_path: Path) -> None:
@@ -52,28 +59,46 @@ def test_the_order(tmp_path: Path) -> None:
 
 @needs_sshd
 @pytest.mark.process
-async def test_a_hung_bridge_is_restarted_over_a_real_sshd(tmp_path: Path) -> None:
-    """The bridge's port is silent, and bootstrap's socket is where a rented pod has it, as sshd sees it."""
-    from control.ssh import PodShell
-    from control.ways import Ssh
+async def test_a_real_pod_whose_bridge_hangs_is_steered_over_a_real_sshd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podlink, "COMMAND_S", 1.0)
+    provider = LocalProvider(tmp_path)
+    made = await provider.create(Options())
+    try:
+        tokens, socket = await provider.tokens(made.id), Store(tmp_path).socket(made.id)
+        async with PodLink(Target(made.url or "", tokens.operator)) as link:
+            bridge = (await link.report()).pid
+        with sshd(tmp_path / "sshd") as server:
+            identity = Identity(key=server.key)
+            async with Ways(replace(made, ssh=server.address), tokens.operator, HostKeys(tmp_path), identity) as opened:
+                ssh = opened.reach.ways[1]
+                assert isinstance(ssh, Ssh)
+                ssh.socket = str(socket)
+                assert (await opened.reach.status()).via is Via.BRIDGE
+                os.kill(bridge, signal.SIGSTOP)
+                answer = await opened.reach.ask({"cmd": "restart", "service": "bridge"})
+                assert (answer.via, answer.age_s, [passed.via for passed in answer.passed]) == (
+                    Via.SSH,
+                    0.0,
+                    [Via.BRIDGE],
+                )
+                assert (await opened.reach.log(None, 5)).value.lines
+        assert await _another_bridge(Target(made.url or "", tokens.operator), bridge)
+    finally:
+        await provider.terminate(made.id)
+    assert HostKeys(tmp_path).get(made.id) is None, "the pin went with the pod"
 
-    path = tmp_path / "bootstrap.sock"
-    with sshd(tmp_path / "sshd") as server:
-        pod = replace(POD, url=SILENT, ssh=server.address)
-        identity = Identity(key=server.key)
-        async with (
-            bootstrap_socket(path, {"restart": '{"ok":true}'}) as asked,
-            Ways(pod, OPERATOR, pins=HostKeys(tmp_path), identity=identity) as opened,
-        ):
-            way = opened.reach.ways[1]
-            assert isinstance(way, Ssh)
-            shell = PodShell(pod.id, server.address, way.pins, identity, socket=str(path))
-            way.shell = await way.stack.enter_async_context(shell)
-            answer = await opened.reach.ask({"cmd": "restart", "service": "bridge"})
-    assert (answer.via, answer.value, answer.age_s) == (Via.SSH, {"ok": True}, 0.0)
-    assert [passed.via for passed in answer.passed] == [Via.BRIDGE]
-    assert len(asked) == 1
-    assert HostKeys(tmp_path).get(pod.id) is not None
+
+async def _another_bridge(target: Target, before: int) -> bool:
+    until = time.monotonic() + 30.0
+    while time.monotonic() < until:
+        with contextlib.suppress(Unreachable):
+            async with PodLink(target) as link:
+                if (await link.report()).pid != before:
+                    return True
+        await asyncio.sleep(0.1)
+    return False
 
 
 @pytest.mark.process
