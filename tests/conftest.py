@@ -1,3 +1,13 @@
 """Fixtures that every test may ask for: the doubles of the outside services."""
 
+import pytest
+
 from tests.doubles.fixtures import hub as hub
+
+
+@pytest.fixture(autouse=True)
+def no_secret_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test never finds a real key, nor asks this machine's keyring for one: it could rent something."""
+    for name in ("RUNPOD_API_KEY", "RUNPOD_API_BASE_URL", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PASSERELLE_KEYRING", "off")
