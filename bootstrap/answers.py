@@ -1,6 +1,7 @@
 """What the control socket answers: the status, the orders to the pod, and the news for each bridge that watches."""
 
 import asyncio
+import math
 import os
 import shutil
 import time
@@ -56,6 +57,7 @@ class Answers:
             await pod.look_at_hub(APPLY_S)
         if pod.published.error:
             raise Problem(pod.published.error)
+        pod.forgive()
         applied, spec = pod.published.applied, pod.published.spec
         return {"serial": spec.serial if spec else None, "applied": asdict(applied) if applied else None}
 
@@ -115,7 +117,7 @@ class Answers:
         pod, now = self._pod, self._pod.shop.clock()
         spec, engine, count = pod.published.spec, pod.engine, pod.countdown
         log, log_next = pod.shop.journal.since(log_after)
-        quiet = spec and spec.idle.stop_after_minutes and not count.busy and not pod.idle_off
+        quiet = math.isfinite(count.remaining_s) and not count.busy
         return report.Status(
             version=report.VERSION,
             pid=os.getpid(),

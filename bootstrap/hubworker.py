@@ -119,8 +119,7 @@ class Folder:
             raise Refused(f"there is no {name} in {self._root}", 404)
         with failing_as(f"cannot read {self._root / name}"):
             body = (self._root / name).read_bytes()
-        found = hub.blob_sha1(body)
-        return None if found == etag else hub.File(body, found, None)
+        return hub.File(body, hub.blob_sha1(body), None)
 
     def put(self, name: str, content: bytes) -> None:
         replace_file(self._root / name, content)
@@ -134,6 +133,7 @@ def open_store(url: str) -> Hub | Folder:
 class Worker:
     def __init__(self, job: Job) -> None:
         self._job, self._folder, self._etag, self._told = job, Path(job.folder), "", dict[str, str]()
+        self._found: dict[str, str | None] = {}
         self._due, self._failures = dict[str, float](), dict[str, int]()
         saved = self._folder / "pace.json"
         self.pace = hub.Pace(**json.loads(saved.read_bytes())) if saved.exists() else hub.Pace()
@@ -141,7 +141,7 @@ class Worker:
     def round(self, *, urgent: bool = False, last: bool = False) -> None:
         """All that is due. urgent: now, and said even if it is nothing new; last: only what must not be lost."""
         if urgent:
-            self._told, self._due = {}, {}
+            self._told, self._due, self._etag = {}, {}, ""
         if not last:
             self._do("config", self._job.config, self._watch)
             self._do("stop", self._job.stop, self._stop)
@@ -174,10 +174,12 @@ class Worker:
             if refused.status != 404:
                 raise
             signed = None
-        told = {"body": base64.b64encode(file.body).decode(), "commit": file.commit}
+        told: dict[str, str | None] = {"body": base64.b64encode(file.body).decode(), "commit": file.commit}
         told["signature"] = signed.body.decode(errors="replace") if signed else None
+        self._etag, before, self._found = file.etag, self._found, told
+        if told == before:
+            return "same"
         replace_file(self._folder / "incoming.json", json.dumps(told).encode())
-        self._etag = file.etag
         return f"new {file.commit or file.etag}"
 
     def _mirror(self, url: str, *, urgent: bool) -> str:

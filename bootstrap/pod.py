@@ -85,7 +85,14 @@ class Pod:
         self.shop.journal.say("info", f"config: serial {spec.serial}, model {spec.serve.model}: {said}")
         if before is None or spec.serve.model != before.serve.model or self.wanted not in spec.models:
             self.want(spec.serve.model)
+        self.forgive()
         self.enforce()
+
+    def forgive(self) -> None:
+        """What was given up may be tried again."""
+        for engine in self.engines.values():
+            if engine.service.phase == "fatal":
+                engine.post(Event("restart"))
 
     def enforce(self) -> None:
         """Make everything run as the config in force says; what runs so already is left alone."""
@@ -189,8 +196,7 @@ class Pod:
             now, target = self.shop.clock(), self.engines.get(key)
             self.swap = report.Swap(key, self.wanted, now, target.service.took_s if target else None)
             self._swapped_at = now
-            if target and target.service.phase == "fatal":
-                target.post(Event("rest"))
+            self.forgive()
         self.wanted = key
         self.shop.news.tell()
 

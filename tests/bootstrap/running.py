@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,15 @@ class Bootstrap:
         status = self.status()
         assert status is not None
         return status
+
+    def once(self, holds: Callable[[Status], object], seconds: float = 30.0) -> Status:
+        """The first status of which this holds."""
+
+        def look() -> Status | None:
+            status = self.status()
+            return status if status and holds(status) else None
+
+        return wait_for(look, seconds)
 
     def service(self, name: str, state: str, restarts: int = 0) -> Service:
         """The service once it is in this state and was restarted so often."""
