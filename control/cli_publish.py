@@ -15,6 +15,7 @@ from control.cli_config import at_desk, code_option, file_argument, hub_option, 
 if TYPE_CHECKING:
     from control.desk import Desk
     from control.draft import Code
+    from control.hub import Published
     from control.outlook import Outlook
 
 WAIT_S = 60.0
@@ -40,12 +41,12 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is to be published. `parent`: the commit that it was made from, where that must still be the newest."""
+    """What is to be published. `made_from`: what was published when the text was made, where it must be so still."""
 
     text: str
     name: str
     code: Code | None = None
-    parent: str | None = None
+    made_from: Published | None = None
 
 
 @click.command()
@@ -137,7 +138,7 @@ def edit(pod: str | None, hub: str | None, when_idle: bool, wait: float) -> None
         from control.hub import CONFIG
 
         there = await desk.store.read((CONFIG,))
-        return Source(draft.text_of(there, desk.store.url), "your edit", parent=there.commit)
+        return Source(draft.text_of(there, desk.store.url), "your edit", made_from=there)
 
     before = at_desk(pod, hub, published)
     text = _edited(before.text)
@@ -146,7 +147,7 @@ def edit(pod: str | None, hub: str | None, when_idle: bool, wait: float) -> None
         return
 
     async def edited(desk: Desk) -> Source:
-        return Source(text, before.name, parent=before.parent)
+        return Source(text, before.name, made_from=before.made_from)
 
     _send(edited, Sending(pod, hub, when_idle, wait, ask=True))
 
@@ -159,7 +160,7 @@ def _send(source: Callable[[Desk], Awaitable[Source]], sending: Sending) -> None
 
     async def work(desk: Desk) -> dict[str, object]:
         found = await source(desk)
-        outlook = await desk.publisher.look(found.text, found.name, found.code, found.parent)
+        outlook = await desk.publisher.look(found.text, found.name, found.code, found.made_from)
         if not sending.as_json:
             click.echo("\n".join(outlooks.lines(outlook)))
         if sending.ask:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from control.reach import Reach
 
 HISTORY_MOST = 500
+LOOKED_BACK = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +88,28 @@ def store_of(pod: Pod) -> str:
 
 
 async def older(store: HubStore, version: str | None) -> str:
-    """The whole id of the version that is meant; the one before the newest without a name.
+    """The whole id of the version that is meant; without a name, of the newest whose pod.toml is another than now.
 
     Raises Refused when there is none, UsageError for the beginning of several ids.
     """
     found = [one.commit for one in await store.history(HISTORY_MOST)]
     if version is None:
-        if len(found) < 2:
-            raise Refused(f"{store.url} has no version before the newest", "see them: passerelle config history")
-        return found[1]
+        return await _before_the_newest(store, found)
     matches = [commit for commit in found if commit.partition("-")[0] == version]
     matches = matches or [commit for commit in found if commit.startswith(version)]
     if len(matches) > 1:
         raise UsageError(f"{version!r} begins {len(matches)} versions", "give more of it")
     return matches[0] if matches else version
+
+
+async def _before_the_newest(store: HubStore, commits: list[str]) -> str:
+    """Other commits of the same repository leave this pod's file as it is: they are no version of it."""
+    now = (await store.read((CONFIG,))).files.get(CONFIG)
+    for commit in commits[1 : 1 + LOOKED_BACK]:
+        body = (await store.read((CONFIG,), commit)).files.get(CONFIG)
+        if body is not None and body != now:
+            return commit
+    raise Refused(f"{store.url} has no version before the newest", "see them: passerelle config history")
 
 
 def code_in(there: Published) -> Code | None:

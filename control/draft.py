@@ -34,9 +34,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One publish, ready to be sent on top of `parent`."""
+    """One publish, ready to be sent on top of what was there."""
 
-    parent: str
+    there: Published
     serial: int
     wanted: PodSpec
     files: Mapping[str, bytes]
@@ -68,7 +68,7 @@ def draft(text: str, name: str, there: Published, operator_token: str, code: Cod
         files = {CODE: code.text, **files}
     changes = difference(_unstamped(there.files.get(CONFIG)), _unstamped(files[CONFIG]), "published", name)
     return Draft(
-        there.commit,
+        there,
         serial,
         check(final, name),
         files,

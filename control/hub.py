@@ -130,6 +130,11 @@ def parse_dir(url: str) -> str | None:
     return found["path"] if found else None
 
 
+def below(url: str, name: str) -> str:
+    """The store of one pod in a store of several: each has its own folder, since each signs with its own token."""
+    return f"{url.rstrip('/')}/{name}"
+
+
 def open_store(url: str, token: str | None, author: str = "operator") -> HubStore:
     """The store of that URL; nothing is contacted yet. Raises UsageError for another kind of URL."""
     if (path := parse_dir(url)) is not None:

@@ -63,7 +63,7 @@ class HfStore:
     async def publish(self, files: Mapping[str, bytes], parent: str, title: str) -> str:
         encoded = {self._address.path(path): base64.b64encode(data).decode() for path, data in files.items()}
         try:
-            asked = {"op": "publish", "files": encoded, "parent": parent, "title": title}
+            asked = {"op": "publish", "files": encoded, "parent": parent, "title": self._mine(title)}
             answer = await self._ask(asked, self.publish_within_s)
             return str(answer["commit"])
         except RateLimited:
@@ -79,8 +79,13 @@ class HfStore:
         raise Unreachable(f"not published: {lost.message}", "publish again; nothing is published twice") from lost
 
     async def history(self, limit: int) -> tuple[Version, ...]:
-        rows = (await self._ask({"op": "history", "limit": limit}, self.read_within_s))["versions"]
+        """In a folder, those that were published to this folder: their titles begin with its name."""
+        asked = {"op": "history", "limit": limit, "beginning": self._mine("")}
+        rows = (await self._ask(asked, self.read_within_s))["versions"]
         return tuple(msgspec.convert(row, Version) for row in rows)
+
+    def _mine(self, title: str) -> str:
+        return f"{self._address.folder}: {title}" if self._address.folder else title
 
     async def make(self) -> None:
         await self._ask({"op": "make"}, self.read_within_s)

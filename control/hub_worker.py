@@ -123,12 +123,18 @@ class Worker:
         return {"commit": done.oid}
 
     def _history(self, request: dict[str, Any]) -> dict[str, Any]:
-        commits = self._api.list_repo_commits(request["repo"], repo_type=request["kind"])[: request["limit"]]
+        begin = request["beginning"]
         rows = [
-            {"commit": c.commit_id, "title": c.title, "at": c.created_at.timestamp(), "author": ", ".join(c.authors)}
-            for c in commits
+            {
+                "commit": commit.commit_id,
+                "title": commit.title.removeprefix(begin),
+                "at": commit.created_at.timestamp(),
+                "author": ", ".join(commit.authors),
+            }
+            for commit in self._api.list_repo_commits(request["repo"], repo_type=request["kind"])
+            if commit.title.startswith(begin)
         ]
-        return {"versions": rows}
+        return {"versions": rows[: request["limit"]]}
 
     def _make(self, request: dict[str, Any]) -> dict[str, Any]:
         self._api.create_repo(request["repo"], repo_type=request["kind"], private=True, exist_ok=True)

@@ -16,6 +16,7 @@ from control.outlook import Outlook
 FILES = (CONFIG, SIGNATURE, CODE)
 HISTORY_SEARCHED = 30
 LOOK_S = 1.0
+TRIES = 5
 REFUSAL_AFTER_S = 12.0
 """A refusal that was there before the publish is taken for its answer only after this long: two looks of the pod."""
 
@@ -50,15 +51,15 @@ class Publisher:
     ) -> None:
         self._store, self._token, self._pod, self._clock = store, operator_token, pod, clock or Clock()
 
-    async def look(self, text: str, name: str, code: Code | None, parent: str | None = None) -> Outlook:
+    async def look(self, text: str, name: str, code: Code | None, made_from: Published | None = None) -> Outlook:
         """What publishing `text` would change; nothing is changed by looking.
 
-        `parent`: the commit that the text was made from, where it must be the newest still. Raises ConfigRefused, and
+        `made_from`: what was published when the text was made, where that must be so still. Raises ConfigRefused, and
         Overtaken with what others published since.
         """
         there = await self._store.read(FILES)
-        if parent not in (None, there.commit):
-            raise await self._overtaken(parent, "it was published to while the text was made")
+        if made_from is not None and made_from.files.get(CONFIG) != there.files.get(CONFIG):
+            raise self._overtaken(made_from, there)
         status, why = await self._status()
         draft = drafts.draft(text, name, there, self._token, code, (status.serial or 0) if status else 0)
         running = await self._running(there, status)
@@ -88,11 +89,21 @@ class Publisher:
         return live
 
     async def send(self, draft: Draft) -> str:
-        """The new commit. Raises Overtaken with the other's change, and what a store raises."""
-        try:
-            return await self._store.publish(draft.files, draft.parent, draft.title)
-        except Conflict as conflict:
-            raise await self._overtaken(draft.parent, "it was published to since it was read") from conflict
+        """The new commit. Raises Overtaken with the other's change, and what a store raises.
+
+        A commit that touched none of this pod's files (another pod's folder, a log) overtakes nobody.
+        """
+        there = draft.there
+        for attempt in range(1, TRIES + 1):
+            try:
+                return await self._store.publish(draft.files, there.commit, draft.title)
+            except Conflict as conflict:
+                there = await self._store.read(FILES)
+                if there.files != {name: draft.there.files[name] for name in FILES if name in draft.there.files}:
+                    raise self._overtaken(draft.there, there) from conflict
+                if attempt == TRIES:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     async def applied(self, draft: Draft, before: Status | None, within_s: float, say: Say) -> Applied:
         """Wait until the pod says that the serial is in force. Raises Refused with its reason, Unreachable."""
@@ -147,17 +158,11 @@ class Publisher:
                 return body
         return None
 
-    async def _overtaken(self, parent: str | None, why: str) -> Overtaken:
-        now = await self._text(None)
-        theirs = drafts.difference(await self._text(parent), now, "as it was read", "as it is now")
-        return Overtaken(f"{self._store.url}: {why}", "take their change in, and publish again", theirs)
-
-    async def _text(self, commit: str | None) -> str:
-        try:
-            body = (await self._store.read((CONFIG,), commit)).files.get(CONFIG, b"")
-        except Refused:  # squashed away, or a folder's state that never was a version
-            return ""
-        return body.decode("utf-8", "replace")
+    def _overtaken(self, before: Published, now: Published) -> Overtaken:
+        was, there = (one.files.get(CONFIG, b"").decode("utf-8", "replace") for one in (before, now))
+        theirs = drafts.difference(was, there, "as it was read", "as it is now")
+        why = f"{self._store.url}: somebody else published since it was read"
+        return Overtaken(why, "take their change in, and publish again", theirs)
 
 
 def _remedy(status: Status) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bootstrap.spec import parse
 from control import cli_publish, publish
 from control.cli import run
 from control.draft import code_of, serial_of
+from control.local.provider import LocalProvider, Options
 from tests.control.publishing import OPERATOR, signed
 from tests.control.publishing_pod import POD, Cli, stopped_pod, text
 from tests.doubles.hub import HubDouble
@@ -67,6 +73,18 @@ def test_rollback_is_a_publish_of_an_older_text(cli: Cli) -> None:
     code, _, err = cli("config", "rollback", "99", "--pod", POD)
     assert code == 2
     assert "no version '99'" in err
+
+
+def test_a_version_is_named_by_its_number_or_its_beginning(cli: Cli) -> None:
+    for images in range(1, 13):
+        cli.good("config", "publish", cli.file(text(images)), "--pod", POD)
+    cli.good("config", "rollback", "1", "--pod", POD)
+    assert parse((cli.hub / "pod.toml").read_text()).serve.images == 1
+    newest = json.loads(cli.good("config", "history", "--pod", POD, "--json"))[0]["commit"]
+    assert newest.startswith("13-")
+    code, _, err = cli("config", "rollback", "", "--pod", POD)
+    assert code == 64
+    assert "begins 13 versions" in err
 
 
 def editor(cli: Cli, monkeypatch: pytest.MonkeyPatch, program: str, answers: str = "y") -> None:
@@ -132,7 +150,7 @@ def test_another_publisher_between_look_and_send_is_shown(cli: Cli, monkeypatch:
     code, _, err = cli("config", "publish", cli.file(text(8)), "--pod", POD)
     assert code == 2
     assert "+images = 6" in err
-    assert "has changed" in err or "published to since" in err
+    assert "somebody else published since it was read" in err
     assert parse((cli.hub / "pod.toml").read_text()).serve.images == 6
 
 
@@ -182,3 +200,83 @@ def test_progress_says_each_thing_once(capsys: pytest.CaptureFixture[str]) -> No
         say(word)
     assert capsys.readouterr().err.split() == ["a", "b", "a"]
     assert run(["config", "publish"], None) == 64
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """With an embedded pod that runs."""
+    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path))
+    monkeypatch.setenv("PASSERELLE_KEYRING", "off")
+    provider = LocalProvider(tmp_path)
+    pod = asyncio.run(provider.create(Options(sim=("--sim-load-seconds", "0", "--sim-decode-base-ms", "40"))))
+    yield Cli(tmp_path, capsys)
+    asyncio.run(provider.terminate(pod.id))
+
+
+def published_text(live: Cli) -> str:
+    (folder,) = (live.home / "pods").iterdir()
+    return (folder / "hub" / "pod.toml").read_text()
+
+
+def told(live: Cli, *argv: str) -> dict[str, object]:
+    """Progress goes to stderr; the values are stdout's."""
+    code, out, err = live(*argv, "--json")
+    assert code == 0, err
+    found: dict[str, object] = json.loads(out)
+    return found
+
+
+@pytest.mark.process
+def test_a_running_pod_takes_what_is_published_and_says_so(live: Cli) -> None:
+    text = published_text(live)
+    bridge = text.replace("ping_seconds = 15", "ping_seconds = 20")
+    first = told(live, "config", "publish", live.file(bridge))
+    assert (first["serial"], first["running_serial"], first["applied"]) == (2, 1, "reload bridge")
+    second = told(live, "config", "publish", live.file(bridge.replace("concurrency = 32", "concurrency = 16")))
+    assert (second["serial"], second["running_serial"], second["applied"]) == (3, 2, "restart engine")
+    back = told(live, "config", "rollback")
+    assert (back["serial"], back["applied"], back["reasons"]) == (
+        4,
+        "restart engine",
+        ["[serve] concurrency: 16 -> 32"],
+    )
+
+
+@pytest.mark.process
+def test_a_running_pod_that_refuses_says_why_and_keeps_what_it_runs(live: Cli) -> None:
+    code, out, err = live("config", "publish", live.file(published_text(live)), "--code")
+    assert code == 2, out + err
+    assert "needs a new pod" in err
+    assert "at its next start" in err
+    values = told(live, "config", "publish", live.file(published_text(live)), "--wait", "0")
+    assert values["running_serial"] == 1
+    assert values["applied"] is None
+
+
+@pytest.mark.process
+def test_when_idle_waits_for_the_streams(live: Cli) -> None:
+    provider = LocalProvider(live.home)
+    (pod,) = asyncio.run(provider.list())
+    token = asyncio.run(provider.tokens(pod.id)).client
+    body = {"model": "qwen3-coder", "max_tokens": 150, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    ended: list[float] = []
+
+    def talk() -> None:
+        headers = {"authorization": f"Bearer {token}", "anthropic-version": "2023-06-01"}
+        with httpx.stream("POST", f"{pod.url}/v1/messages", json=body, headers=headers, timeout=30) as answer:
+            begun.set()
+            answer.read()
+        ended.append(time.monotonic())
+
+    begun = threading.Event()
+    thread = threading.Thread(target=talk)
+    thread.start()
+    assert begun.wait(20)
+    text = published_text(live).replace("ping_seconds = 15", "ping_seconds = 20")
+    code, out, err = live("config", "publish", live.file(text), "--when-idle")
+    done = time.monotonic()
+    thread.join()
+    assert code == 0, err
+    assert "waiting for 1 stream in flight" in err
+    assert "in force: reload bridge" in out
+    assert ended[0] <= done

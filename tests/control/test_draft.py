@@ -35,7 +35,7 @@ def there(text: str, **more: bytes) -> Published:
 
 def test_the_first_publish() -> None:
     made = draft(TEXT, "pod.toml", EMPTY, OPERATOR, Code(SHA, b"code"), 0)
-    assert (made.parent, made.serial, made.wanted.serial, made.wanted.code.sha256) == ("c0", 1, 1, SHA)
+    assert (made.there.commit, made.serial, made.wanted.serial, made.wanted.code.sha256) == ("c0", 1, 1, SHA)
     assert list(made.files) == [CODE, SIGNATURE, CONFIG]
     assert made.files[SIGNATURE] == signed(made.files[CONFIG])
     assert seal.check(made.files[CONFIG], made.files[SIGNATURE].decode(), OPERATOR) is None

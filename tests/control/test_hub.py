@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.errors import UsageError
-from control.hub import HfAddress, open_store, parse_dir, parse_hf
+from control.hub import HfAddress, below, open_store, parse_dir, parse_hf
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,11 @@ def test_what_is_no_address_is_refused_with_the_forms(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_store(url, None)
     assert "hf://datasets/owner/name" in caught.value.remedy
+
+
+def test_one_pods_store_in_a_store_of_several() -> None:
+    assert below("hf://datasets/alice/pods/", "a40-3f2a") == "hf://datasets/alice/pods/a40-3f2a"
+    assert parse_hf(below("hf://alice/pods/all", "a40")) == HfAddress("model", "alice/pods", "all/a40")
 
 
 def test_folders() -> None:

@@ -55,6 +55,16 @@ async def test_a_folder_of_a_repository(hub: HubDouble) -> None:
     assert hub.files(REPO) == {"pod.toml": b"of the root", "a40/pod.toml": b"of a40"}
 
 
+async def test_the_history_of_a_folder_is_its_own(hub: HubDouble) -> None:
+    hub.seed(REPO, {}, title="log of a40")
+    async with open_on(hub, folder="a40") as one, open_on(hub, folder="h200") as other:
+        for store, body in ((one, b"1"), (other, b"2"), (one, b"3")):
+            await store.publish({"pod.toml": body}, (await store.read(())).commit, f"serial {body.decode()}")
+        assert [version.title for version in await one.history(9)] == ["serial 3", "serial 1"]
+        assert [version.title for version in await other.history(9)] == ["serial 2"]
+    assert hub.titles(REPO)[0] == "a40: serial 3"
+
+
 @pytest.mark.parametrize(
     ("token", "words"),
     [

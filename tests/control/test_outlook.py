@@ -11,6 +11,7 @@ from bootstrap.plan import Action, Plan
 from bootstrap.report import Status
 from bootstrap.spec import parse
 from control.draft import Draft
+from control.hub import Published
 from control.outlook import Outlook, lines, values
 from tests.control.pod_double import status
 
@@ -18,7 +19,7 @@ SPEC = parse('[serve]\nmodel = "t"\n[models.t]\nrepo = "o/t"\n')
 
 
 def outlook(action: Action, said: Status | None, diff: tuple[str, ...] = (), why: str = "") -> Outlook:
-    draft = Draft("c1", 42, SPEC, {"pod.toml": b"x"}, diff, "serial 42")
+    draft = Draft(Published("c1", {}), 42, SPEC, {"pod.toml": b"x"}, diff, "serial 42")
     return Outlook(draft, Plan(action, ("[serve] images: 4 -> 8",)), said, why)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from control.draft import Code, code_of, serial_of
 from control.errors import Refused, Unreachable
-from control.hub import CODE, CONFIG, SIGNATURE
+from control.hub import CODE, CONFIG, SIGNATURE, Conflict
 from control.hub_dir import DirStore
 from control.publish import Overtaken, Publisher
 from tests.control.pod_double import PodDouble, StillClock, status
@@ -97,11 +98,38 @@ async def test_of_two_publishers_the_second_sees_what_the_first_changed(store: D
 
 async def test_an_edit_of_what_is_no_longer_the_newest_is_refused_before_anything_is_sent(store: DirStore) -> None:
     await published(store, 4)
-    parent = (await store.read((CONFIG,))).commit
+    made_from = await store.read((CONFIG,))
     await published(store, 6)
     with pytest.raises(Overtaken) as caught:
-        await publisher(store).look(text(5), "x", None, parent)
+        await publisher(store).look(text(5), "x", None, made_from)
     assert "+images = 6" in caught.value.diff
+
+
+async def test_a_commit_of_something_else_overtakes_nobody(store: DirStore) -> None:
+    await published(store, 4)
+    made = publisher(store)
+    draft = (await made.look(text(5), "x", None)).draft
+    await store.publish({"of-another.pod": b"x"}, draft.there.commit, "another pod")
+    await made.send(draft)
+    assert (await store.read((CONFIG,))).files[CONFIG] == draft.files[CONFIG]
+    assert [version.title for version in await store.history(2)] == ["serial 2: images = 5", "another pod"]
+
+
+async def test_a_store_that_never_stands_still_is_given_up(store: DirStore) -> None:
+    await published(store, 4)
+    made = publisher(store)
+    draft = (await made.look(text(5), "x", None)).draft
+    publish = store.publish
+
+    async def late(files: Mapping[str, bytes], parent: str, title: str) -> str:
+        there = await store.read(())
+        await publish({"log": there.commit.encode()}, there.commit, "log")
+        return await publish(files, parent, title)
+
+    store.publish = late  # type: ignore[method-assign]
+    with pytest.raises(Conflict) as caught:
+        await made.send(draft)
+    assert not isinstance(caught.value, Overtaken)
 
 
 async def test_code_travels_with_the_config_that_names_it(store: DirStore) -> None:
