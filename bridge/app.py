@@ -20,14 +20,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge import errors, metrics, request
-from bridge.answer import JSON, Answer
+from bridge.answer import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, unless_gone
 from bridge.guard import Guard
 from bridge.ledger import Ledger, Record
 from bridge.names import Names
 from bridge.prefix import Prefixes
-from bridge.relay import ANTHROPIC, OPENAI, UNREAD, Dialect, Relay
 from bridge.report import Connections, EngineState, PodReport, TurnPhase
 from bridge.supervisor import AGAIN_S, COMMAND_S, Supervisor
 from bridge.support import Support
@@ -39,7 +38,7 @@ MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 
 LOOK_EVERY_S = 2.0
 NO_LOG = 2**53  # a `log_after` beyond any line
 _QUEUED: TurnPhase = "queued"
-MESSAGES, CHAT, COMPLETIONS, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/v1/completions", "/tokenize"
+MESSAGES, CHAT, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/tokenize"
 
 
 class Service:
@@ -61,9 +60,9 @@ class Service:
         app = FastAPI(openapi_url=None, lifespan=self._lifespan)
         for kind in (errors.BridgeError, HTTPException, Exception):
             app.add_exception_handler(kind, _on_error)
-        for path, post in ((MESSAGES, self.messages), (f"{MESSAGES}/count_tokens", self.count_tokens)):
-            app.post(path)(post)
-        for path in (CHAT, COMPLETIONS, TOKENIZE):
+        app.post(MESSAGES)(self.messages)
+        app.post(f"{MESSAGES}/count_tokens")(self.count_tokens)
+        for path in (CHAT, "/v1/completions", TOKENIZE):
             app.post(path)(self.relay)
         app.get("/v1/models")(self.models)
         app.get("/healthz")(self.healthz)
@@ -154,7 +153,9 @@ class Service:
 
     def _relay(self, http: Request, body: dict[str, Any], dialect: Dialect) -> Exchange:
         self._names().resolve(body.get("model"))
-        return self._exchange(Relay(_record(http, body, body), self._config.ping_seconds, dialect), http.url.path, body)
+        return self._exchange(
+            Answer(_record(http, body, body), self._config.ping_seconds, dialect), http.url.path, body
+        )
 
     def _exchange(self, answer: Answer, path: str, body: dict[str, Any]) -> Exchange:
         record = answer.record
@@ -230,13 +231,12 @@ class Service:
 # Plain ASGI: a BaseHTTPMiddleware would hide from the routes that their client has left.
 @dataclass
 class Gate:
-    """The client's token may chat, the operator's may do everything; every answer gets the id of its request. While
-    closing, no client is told to come back on the same connection."""
+    """The client's token may chat, the operator's may do everything; every answer gets the id of its request."""
 
     app: ASGIApp
     config: Config
     ledger: Ledger
-    closing: Callable[[], bool]
+    closing: Callable[[], bool]  # then no client is told to come back on the same connection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

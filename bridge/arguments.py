@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-_OBJECT = re.compile(r'\s*\{\s*["}]')
-_OBJECT_PERHAPS = re.compile(r"\s*(\{\s*)?\Z")
+_SIGN = re.compile(r"\s*(\{?)\s*(.?)", re.DOTALL)  # of an object: a brace, then a quote or a brace
 _MARK = re.compile(r'\\.?|["{}\[\]\x00-\x1f]', re.DOTALL)
 _json = msgspec.json.encode
 
@@ -27,8 +26,8 @@ class Arguments:
     def take(self, text: str) -> str:
         """What may be sent now."""
         text, self._kept = self._kept + text, ""
-        if self._is_object is None and not _OBJECT_PERHAPS.match(text):
-            self._is_object = _OBJECT.match(text) is not None
+        if self._is_object is None and (sign := _SIGN.match(text)) and sign[2]:
+            self._is_object = bool(sign[1]) and sign[2] in '"}'
         if self._is_object and not self.closed:
             return self._scan(text)
         self._kept = text

@@ -87,8 +87,8 @@ class Blocks:
         if block.kind == "tool_use":
             self._ended.add(block.call)
             block.unsent += block.arguments.finish(complete)
-            if self._guard is not None:
-                block.unsent = self._guard.review(block.name, "".join(block.sent), block.unsent)
+            whole = "".join([*block.sent, block.unsent])
+            block.unsent = (self._guard and self._guard.review(block.name, whole)) or block.unsent
         out = self._send(block, whole=True)
         if block.index is not None:
             out += self._stop(block, block.index)

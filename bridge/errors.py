@@ -8,7 +8,7 @@ import msgspec
 from bridge.tables import TABLES
 
 
-# `type` and `status` are Anthropic's (https://docs.anthropic.com/en/api/errors). After a `retry-after` Claude Code waits
+# `type` and `status` are Anthropic's (https://docs.anthropic.com/en/api/errors). After `retry-after` Claude Code waits
 # exactly these seconds, ten times at most. `message` is for the person who reads the client's screen.
 class BridgeError(Exception):
     type: ClassVar[str] = "api_error"

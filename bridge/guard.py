@@ -1,7 +1,4 @@
-"""Writes of a whole file whose content leaves out a part of it: an explicit "rest of file unchanged" destroys that part.
-
-What counts is a line that is such a marker and nothing else; prose, code and quoted text that speak of one do not.
-"""
+"""Whole-file writes whose content leaves out a part of the file: a "rest of file unchanged" destroys that part."""
 
 import re
 from typing import Literal
@@ -22,25 +19,26 @@ _REFUSED = (
 )
 
 
+# What counts is a line that is such a marker and nothing else (tables.toml); prose, code and quoted text do not.
 class Guard:
     """`found` are the markers of this answer. In "refuse" the agent gets, instead of the content, an input that its own
     check refuses and that says why; in "warn" the call goes through."""
 
     def __init__(self, mode: Literal["warn", "refuse"]) -> None:
         self.found: list[str] = []
-        self._mode = mode
+        self._refuses = mode == "refuse"
 
     def holds(self, tool: str) -> bool:
         """Whether its arguments must be whole before any of them is sent."""
-        return self._mode == "refuse" and tool in _TABLE["tools"]
+        return self._refuses and tool in _TABLE["tools"]
 
-    def review(self, tool: str, sent: str, unsent: str) -> str:
-        """What to send of a call's arguments that are whole now."""
-        call = parsed(sent + unsent) if tool in _TABLE["tools"] else None
-        fields = [name for name in _TABLE["fields"] if isinstance((call or {}).get(name), str)]
-        markers = [found.group().strip() for name in fields if (found := _MARKER.search((call or {})[name]))]
+    def review(self, tool: str, arguments: str) -> str | None:
+        """What to send instead of a call's arguments, which are whole; None: they are sound, or none of ours."""
+        call = (parsed(arguments) if tool in _TABLE["tools"] else None) or {}
+        texts = [value for name, value in call.items() if name in _TABLE["fields"] and isinstance(value, str)]
+        markers = [found.group().strip() for text in texts if (found := _MARKER.search(text))]
         self.found += markers
-        if not (call and markers and self.holds(tool)):
-            return unsent
-        kept = {name: value for name, value in call.items() if name not in fields}
+        if not (markers and self._refuses):
+            return None
+        kept = {name: value for name, value in call.items() if name not in _TABLE["fields"]}
         return msgspec.json.encode({**kept, "refused": _REFUSED % markers[0]}).decode()

@@ -1,9 +1,6 @@
-"""Anthropic's system and messages -> the engine's messages.
+"""Anthropic's system and messages -> the engine's messages."""
 
-Append-only histories must stay so: nothing here depends on what follows a message, or on where cache_control lies,
-else the engine's prefix cache would miss from that message on.
-"""
-
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,10 +11,11 @@ from bridge.support import Support
 Block: TypeAlias = dict[str, Any]
 _BILLING = "x-anthropic-billing-header"  # a system block of Claude Code's that varies and says nothing to a model
 _ERROR_MARKS = ("error", "<tool_use_error>")
-_NO_IMAGE = "[an image is not shown: this model reads text only]"
 _TOOL_CHANGES = {"tool_addition": True, "tool_removal": False}
 
 
+# Append-only histories must stay so: nothing here depends on what follows a message, or on where cache_control lies,
+# else the engine's prefix cache would miss from that message on.
 class History:
     """The engine's `messages`, and what they do to the tools. Raises InvalidRequest, worded as Anthropic words it."""
 
@@ -26,35 +24,19 @@ class History:
         self.offered: dict[str, bool] = {}  # by name: loaded or added since, or removed
         self.defined: list[dict[str, Any]] = []  # tools that a message brought whole
         self._support = support
-        if not isinstance(messages, list):
-            raise InvalidRequest("messages: Field required" if messages is None else "messages: Input should be a list")
-        if not messages:
-            raise InvalidRequest("messages: at least one message is required")
-        texts = _texts(_blocks(system or [], "system"))
-        self._system("\n\n".join(text for text in texts if not text.startswith(_BILLING)))
+        if not isinstance(messages, list) or not messages:
+            problem = "Field required" if messages is None else "Input should be a list of at least one message"
+            raise InvalidRequest(f"messages: {problem}")
+        self._system(_blocks(system or [], "system"))
+        takers = {"system": self._system, "user": self._user, "assistant": self._assistant}
         for position, message in enumerate(messages):
-            role = message.get("role") if isinstance(message, dict) else None
-            if role not in ("user", "assistant", "system"):
+            take = takers.get(str(message.get("role"))) if isinstance(message, dict) else None
+            if take is None:
                 raise InvalidRequest(f"messages.{position}.role: Input should be 'user' or 'assistant'")
-            blocks = _blocks(message.get("content"), f"messages.{position}.content")
-            self._change_tools(blocks)
-            if role == "system":
-                self._system("\n\n".join(_texts(blocks)))
-            elif role == "user":
-                self._user(blocks)
-            else:
-                self._assistant(blocks)
+            take(_blocks(message.get("content"), f"messages.{position}.content"))
         for message in self.messages:
             if message["role"] == "user" and all(part["type"] == "text" for part in message["content"]):
                 message["content"] = "\n".join(part["text"] for part in message["content"])
-
-    def _change_tools(self, blocks: list[Block]) -> None:
-        for block in blocks:
-            if block["type"] in _TOOL_CHANGES:
-                tool = _object(block, "tool")
-                definition = _object(tool, "definition")
-                self.offered[str((definition or tool).get("name"))] = _TOOL_CHANGES[block["type"]]
-                self.defined += [definition] if definition else []
 
     # The last message, if it is of this role; else a new one, since templates take no two of a role in a row.
     def _last(self, role: str, content: object) -> dict[str, Any]:
@@ -62,15 +44,26 @@ class History:
             self.messages.append({"role": role, "content": content})
         return self.messages[-1]
 
-    def _system(self, text: str) -> None:
+    def _system(self, blocks: list[Block]) -> None:
+        self._change_tools(blocks)
+        text = "\n\n".join(text for text in map(_text, blocks) if text and not text.startswith(_BILLING))
         if text and all(message["role"] == "system" for message in self.messages):
             head = self._last("system", "")
             head["content"] = "\n\n".join(filter(None, [head["content"], text]))
         elif text:
             # Further down most templates refuse one, so it joins the user's turn, in the words that Claude Code itself
             # uses where a server refuses the role.
-            reminder = _part(f"<system-reminder>\n{text}\n</system-reminder>")
-            self._last("user", [])["content"].append(reminder)
+            reminder = f"<system-reminder>\n{text}\n</system-reminder>"
+            self._last("user", [])["content"].append({"type": "text", "text": reminder})
+
+    def _change_tools(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            tool = object_at(block, "tool")
+            if block["type"] in _TOOL_CHANGES:
+                self.defined += [tool["definition"]] if object_at(tool, "definition") else []
+                self.offered[_tool_name(tool)] = _TOOL_CHANGES[block["type"]]
+            elif block["type"] == "tool_reference":
+                self.offered[_field(block, "tool_name")] = True
 
     # Results first: an engine wants every tool message right after the calls.
     def _user(self, blocks: list[Block]) -> None:
@@ -78,41 +71,27 @@ class History:
         for block in blocks:
             if block["type"] == "tool_result":
                 parts += self._tool_result(block)
-        for block in blocks:
-            if block["type"] == "image":
-                parts.append(self._image(block))
-            elif block["type"] != "tool_result":
-                parts += map(_part, _texts([block]))
+        parts += self._parts([block for block in blocks if block["type"] != "tool_result"])
         if parts:
             self._last("user", [])["content"] += parts
 
     # Appends the tool message; returns its images, which only a user message may carry.
     def _tool_result(self, block: Block) -> list[dict[str, Any]]:
         inner = _blocks(block.get("content") or [], "tool_result.content")
-        self.offered |= {str(item.get("tool_name")): True for item in inner if item["type"] == "tool_reference"}
-        images = [self._image(item) for item in inner if item["type"] == "image"]
-        texts = _texts(inner)
-        if images:
-            shown = "image" in self._support
-            texts.append(f"[{len(images)} image(s): in the next user message]" if shown else _NO_IMAGE)
-            images = images if shown else []
-        text = "\n".join(texts)
+        self._change_tools(inner)
+        parts = self._parts(inner)
+        images = [part for part in parts if part["type"] != "text"]
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        text = "\n".join([*texts, f"[{len(images)} image(s): in the next user message]"] if images else texts)
         if block.get("is_error") and not text.lower().startswith(_ERROR_MARKS):
             text = f"Error: {text}"
-        self.messages.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": text})
+        self.messages.append({"role": "tool", "tool_call_id": _field(block, "tool_use_id"), "content": text})
         return images
 
-    def _image(self, block: Block) -> dict[str, Any]:
-        match _object(block, "source"):
-            case _ if "image" not in self._support:
-                return _part(_NO_IMAGE)
-            case {"type": "base64", "data": str(data), **rest}:
-                url = f"data:{rest.get('media_type') or 'image/png'};base64,{data}"
-            case {"type": "url", "url": str(url)}:
-                pass
-            case _:
-                return _part("[an image that is not in the request is not shown to this model]")
-        return {"type": "image_url", "image_url": {"url": url}}
+    def _parts(self, blocks: list[Block]) -> list[dict[str, Any]]:
+        shows = "image" in self._support
+        parts = [_image(block) if block["type"] == "image" and shows else _text(block) for block in blocks]
+        return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts if part]
 
     def _assistant(self, blocks: list[Block]) -> None:
         texts = [_field(block, "text") for block in blocks if block["type"] == "text"]
@@ -121,17 +100,16 @@ class History:
         if not any((*texts, *thoughts, *calls)):
             return
         message = self._last("assistant", "")
-        message["content"] = "\n".join(filter(None, [message["content"], *texts]))
-        if any(thoughts):
-            field = self._support.reasoning
-            message[field] = "\n".join(filter(None, [message.get(field, ""), *thoughts]))
+        for field, more in (("content", texts), (self._support.reasoning, thoughts)):
+            if text := "\n".join(filter(None, [message.get(field), *more])):
+                message[field] = text
         if calls:
             message.setdefault("tool_calls", []).extend(calls)
 
 
 def _blocks(content: object, where: str) -> list[Block]:
     if isinstance(content, str):
-        return [_part(content)]
+        return [{"type": "text", "text": content}]
     if not isinstance(content, list):
         raise InvalidRequest(f"{where}: Input should be a valid string or list of blocks")
     for position, block in enumerate(content):
@@ -140,16 +118,16 @@ def _blocks(content: object, where: str) -> list[Block]:
     return content
 
 
-def _part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
 def _field(block: Block, name: str) -> str:
     return str(block.get(name) or "")
 
 
-def _texts(blocks: list[Block]) -> list[str]:
-    return [text for block in blocks if block["type"] != "image" and (text := _text(block))]
+def object_at(parent: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return value if isinstance(value := parent.get(name), dict) else {}
+
+
+def _tool_name(tool: Block) -> str:
+    return _field(object_at(tool, "definition") or tool, "name")
 
 
 # What a model can read of one block; a block that we cannot show is named, not lost in silence.
@@ -157,22 +135,19 @@ def _text(block: Block) -> str:
     match block["type"]:
         case "text":
             return _field(block, "text")
+        case "image":
+            return "[an image is not shown: this model reads text only]"
         case "tool_reference":
             return f"Tool loaded: {block.get('tool_name')}"
         case "tool_addition" | "tool_removal" as change:
-            tool = _object(block, "tool")
-            return f"Tool {change[5:]}: {(_object(tool, 'definition') or tool).get('name')}"
+            return f"Tool {change[5:]}: {_tool_name(object_at(block, 'tool'))}"
         case "document":
-            return "\n".join(filter(None, [_field(block, "title"), _document(_object(block, "source"))]))
+            return "\n".join(filter(None, [_field(block, "title"), _document(object_at(block, "source"))]))
         case "search_result":
-            body = _texts(_blocks(block.get("content") or [], "search_result.content"))
-            return "\n".join([_field(block, "title"), _field(block, "source"), *body])
+            found = map(_text, _blocks(block.get("content") or [], "search_result.content"))
+            return "\n".join([_field(block, "title"), _field(block, "source"), *found])
         case other:
             return f"[a block of type {other} is not shown to this model]"
-
-
-def _object(parent: Block, name: str) -> dict[str, Any]:
-    return value if isinstance(value := parent.get(name), dict) else {}
 
 
 def _document(source: dict[str, Any]) -> str:
@@ -180,11 +155,22 @@ def _document(source: dict[str, Any]) -> str:
         case {"type": "text", "data": str(data)}:
             return data
         case {"type": "content"}:
-            return "\n".join(_texts(_blocks(source.get("content") or [], "document.source.content")))
+            return "\n".join(map(_text, _blocks(source.get("content") or [], "document.source.content")))
     raise InvalidRequest(
         f"document: this model cannot read a source of type {source.get('media_type') or source.get('type')}. Send its"
         " text (pdftotext makes it) or its pages as images; /rewind takes it out of a Claude Code conversation"
     )
+
+
+def _image(block: Block) -> dict[str, Any] | str:
+    match object_at(block, "source"):
+        case {"type": "base64", "data": str(data), **rest}:
+            url = f"data:{rest.get('media_type') or 'image/png'};base64,{data}"
+        case {"type": "url", "url": str(url)}:
+            pass
+        case _:
+            return "[an image that is not in the request is not shown to this model]"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _call(block: Block) -> dict[str, Any]:

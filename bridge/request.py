@@ -1,7 +1,4 @@
-"""An Anthropic request -> the engine's chat completion request, its token count request, and whose turn it is.
-
-Fields that we do not know are dropped, never refused: Claude Code sends new ones before servers know them.
-"""
+"""An Anthropic request -> the engine's chat completion request, its token count request, and whose turn it is."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bridge.errors import InvalidRequest
-from bridge.messages import History
+from bridge.messages import History, object_at
 from bridge.support import Support
 
 STREAM_OPTIONS = {"include_usage": True, "continuous_usage_stats": True}
@@ -23,57 +20,51 @@ def parse(body: bytes) -> dict[str, Any]:
     """Raises InvalidRequest for what is not a JSON object."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
         raise InvalidRequest(f"the body is not a JSON object: {cause}") from cause
 
 
+# Fields that we do not know are dropped, never refused: Claude Code sends new ones before servers know them.
 def translate(
     request: Mapping[str, Any], *, model: str, effort: Mapping[str, int], support: Support = ALL
 ) -> dict[str, Any]:
-    """The engine's request, always a stream. `model` is the engine's name, `effort` has the thinking tokens per level.
-    Raises InvalidRequest."""
+    """Always a stream. `model` is the engine's name, `effort` the thinking tokens per level. Raises InvalidRequest."""
     max_tokens = request.get("max_tokens")
     if type(max_tokens) is not int or max_tokens < 1:
         problem = "Field required" if max_tokens is None else "Input should be a whole number above 0"
         raise InvalidRequest(f"max_tokens: {problem}")
     out = _prompt(request, model, support)
     out |= {"max_tokens": max_tokens, "stream": True, "stream_options": STREAM_OPTIONS}
-    out |= _tool_choice(_object(request, "tool_choice"), request.get("tools"), out.get("tools"))
+    out |= _tool_choice(object_at(request, "tool_choice"), request.get("tools"), out.get("tools"))
     out |= {name: request[name] for name in _SAMPLING if type(request.get(name)) in (int, float)}
     if isinstance(stops := request.get("stop_sequences"), list) and stops:
         out["stop"] = [stop for stop in stops if isinstance(stop, str) and stop]
     if (budget := _budget(request, effort)) is not None:
         out["thinking_token_budget"] = budget
-    wanted = _object(_object(request, "output_config"), "format")
+    wanted = object_at(object_at(request, "output_config"), "format")
     if wanted.get("type") == "json_schema":
         schema = {"name": "output", "schema": wanted.get("schema") or {}, "strict": True}
         out["response_format"] = {"type": "json_schema", "json_schema": schema}
-    last = out["messages"][-1]
-    if last["role"] == "assistant" and last["content"] and "continue_final_message" in support:
-        out |= {"add_generation_prompt": False, "continue_final_message": True}
     return {name: value for name, value in out.items() if name in support}
 
 
 def count(request: Mapping[str, Any], *, model: str, support: Support = ALL) -> dict[str, Any]:
     """For the engine's /tokenize: the same prompt as the turn would have. Raises InvalidRequest."""
-    return {**_prompt(request, model, support), "add_generation_prompt": True, "return_token_strs": False}
+    return {"add_generation_prompt": True, "return_token_strs": False, **_prompt(request, model, support)}
 
 
+# Claude Code names both; another client's conversation is known by its head, which never changes as it grows: all up to
+# the first user message.
 def identity(headers: Mapping[str, str], engine: Mapping[str, Any]) -> tuple[str, str]:
-    """(session, agent) of an engine's request. Claude Code names both; another client's conversation is known by its
-    head, which never changes as it grows: all up to the first user message."""
-    head: list[object] = []
-    for message in messages if isinstance(messages := engine.get("messages"), list) else []:
-        head.append(message)
-        if isinstance(message, dict) and message.get("role") == "user":
-            break
-    digest = hashlib.sha256(msgspec.json.encode(head)).hexdigest()[:10]
-    session = headers.get("x-claude-code-session-id") or f"conversation-{digest}"
-    return session, headers.get("x-claude-code-agent-id") or "main"
-
-
-def _object(parent: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return value if isinstance(value := parent.get(name), dict) else {}
+    """(session, agent) of an engine's request."""
+    agent = headers.get("x-claude-code-agent-id") or "main"
+    if session := headers.get("x-claude-code-session-id"):
+        return session, agent
+    messages = engine.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    users = [at for at, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "user"]
+    head = messages[: users[0] + 1] if users else messages
+    return f"conversation-{hashlib.sha256(msgspec.json.encode(head)).hexdigest()[:10]}", agent
 
 
 def _prompt(request: Mapping[str, Any], model: str, support: Support) -> dict[str, Any]:
@@ -82,9 +73,13 @@ def _prompt(request: Mapping[str, Any], model: str, support: Support) -> dict[st
     if tools := _tools(request.get("tools") or [], history):
         out["tools"] = tools
     # Templates name the switch differently, and ignore what they do not name. No field leaves them their default.
-    switch = {"enabled": True, "disabled": False}.get(str(_object(request, "thinking").get("type")))
+    switch = {"enabled": True, "disabled": False}.get(str(object_at(request, "thinking").get("type")))
     if switch is not None and "chat_template_kwargs" in support:
         out["chat_template_kwargs"] = {"enable_thinking": switch, "thinking": switch}
+    last = history.messages[-1] if history.messages else {}
+    prefill = last.get("role") == "assistant" and last["content"] and "tool_calls" not in last
+    if prefill and "continue_final_message" in support:
+        out |= {"add_generation_prompt": False, "continue_final_message": True}
     return out
 
 
@@ -121,7 +116,7 @@ def _tool_choice(choice: Mapping[str, Any], asked: object, tools: list[dict[str,
 
 # A budget asked for by number wins over one by effort. No thinking field leaves the model its own default.
 def _budget(request: Mapping[str, Any], effort: Mapping[str, int]) -> int | None:
-    thinking, level = _object(request, "thinking"), _object(request, "output_config").get("effort")
+    thinking, level = object_at(request, "thinking"), object_at(request, "output_config").get("effort")
     if thinking.get("type") == "disabled":
         return None
     budget = thinking.get("budget_tokens") if thinking.get("type") == "enabled" else None

@@ -1,9 +1,9 @@
 """A /v1/messages request, translated: the engine's chat completion -> Anthropic's stream, or its one message."""
 
-from bridge.answer import Answer
+from bridge.answer import ANTHROPIC, EVENTS, JSON, Answer, Head
 from bridge.blocks import Blocks
-from bridge.decode import End, Event, Finish, Part, Usage
-from bridge.encode import PING, Sent, as_json, frame, message, message_delta
+from bridge.decode import End, Event, Part, Usage
+from bridge.encode import Sent, as_json, frame, message, message_delta
 from bridge.errors import BridgeError, EngineBroken
 from bridge.guard import Guard
 from bridge.ledger import Record
@@ -17,15 +17,17 @@ _TELL_S = 0.5  # between two counts of tokens to a client
 class Turn(Answer):
     """Its message has the record's id. `max_tokens` are what the client asked for."""
 
-    ping = PING
-
     def __init__(self, record: Record, ping_s: float, max_tokens: int, guard: Guard | None = None) -> None:
-        super().__init__(record, ping_s)
+        super().__init__(record, ping_s, ANTHROPIC)
         self._max_tokens = max_tokens
         self._guard = guard
         self._started = False
         self._told_at = 0.0
         self._blocks = Blocks(record.id, guard)
+
+    def opened(self, status: int, content_type: str) -> None:
+        super().opened(status, content_type)
+        self.head = Head(200, EVENTS if self.record.stream else JSON)
 
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
         out: list[bytes] = []
@@ -36,16 +38,12 @@ class Turn(Answer):
         return out
 
     def _event(self, event: Event, now: float) -> list[Sent]:
+        self._note(event, now)
         if isinstance(event, Part):
-            self._progress(event.kind, now)
             return self._blocks.take(event)
-        if isinstance(event, Finish):
-            self._finish = event
-        elif isinstance(event, Usage):
-            self._count(event)
-            if self._started and now - self._told_at >= _TELL_S:
-                self._told_at = now
-                return [message_delta(self._usage)]
+        if isinstance(event, Usage) and self._started and now - self._told_at >= _TELL_S:
+            self._told_at = now
+            return [message_delta(self._usage)]
         return []
 
     def _end(self, now: float) -> list[bytes]:
@@ -92,4 +90,4 @@ class Turn(Answer):
     def _cut(self, error: BridgeError) -> list[bytes]:
         kind = "overloaded_error" if error.status >= 500 and not self._started else None
         envelope = error.envelope(self.record.request_id, kind)
-        return [*map(frame, self._blocks.abandon()), b"event: error\ndata: %b\n\n" % envelope]
+        return [*map(frame, self._blocks.abandon()), self._dialect.error % envelope]

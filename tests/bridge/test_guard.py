@@ -10,7 +10,7 @@ from bridge.guard import Guard
 def reviewed(content: str, tool: str = "Write", field: str = "content", mode: str = "refuse") -> tuple[Guard, str]:
     guard = Guard("refuse" if mode == "refuse" else "warn")
     sent = json.dumps({"file_path": "/a.py", field: content})
-    return guard, guard.review(tool, "", sent)
+    return guard, guard.review(tool, sent) or sent
 
 
 MARKERS = [
@@ -95,7 +95,7 @@ def test_other_tools_and_calls_that_are_no_object_pass() -> None:
     assert (guard.found, json.loads(arguments)["content"]) == ([], "# ... rest of file")
     assert not guard.holds("Edit")
     for broken in ('{"content": "# ... rest of file', "[]", "", '{"content": 3}'):
-        assert guard.review("Write", "", broken) == broken
+        assert guard.review("Write", broken) is None
     assert guard.found == []
 
 
@@ -104,5 +104,3 @@ def test_a_warning_lets_the_call_through() -> None:
     assert not guard.holds("Write")
     assert guard.found == ["# ... rest of file"]
     assert json.loads(arguments)["content"] == "# ... rest of file"
-    sent = json.dumps({"content": "# ... rest of file"})
-    assert guard.review("Write", sent[:9], sent[9:]) == sent[9:]

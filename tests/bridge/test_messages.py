@@ -148,7 +148,7 @@ def test_a_model_that_reads_text_only_is_told_of_images_where_they_were() -> Non
     history = [user(result("t1", [text("a"), IMAGE, IMAGE]), result("t2", [IMAGE]), IMAGE)]
     note = "[an image is not shown: this model reads text only]"
     assert engine_messages(None, history, blind) == [
-        {"role": "tool", "tool_call_id": "t1", "content": f"a\n{note}"},
+        {"role": "tool", "tool_call_id": "t1", "content": f"a\n{note}\n{note}"},
         {"role": "tool", "tool_call_id": "t2", "content": note},
         {"role": "user", "content": note},
     ]
@@ -210,7 +210,7 @@ def test_an_assistant_turn_with_nothing_left_is_left_out() -> None:
     [
         (None, "messages: Field required"),
         ("x", "messages: Input should be a list"),
-        ([], "messages: at least one"),
+        ([], "messages: Input should be a list of at least one"),
         ([{"role": "tool", "content": "x"}], r"messages\.0\.role"),
         ([{"role": "user"}], r"messages\.0\.content"),
         ([{"role": "user", "content": [{"text": "x"}]}], r"messages\.0\.content\.0\.type"),

@@ -71,7 +71,7 @@ def test_thinking_is_switched_where_the_client_says_so(kind: str | None, switch:
     assert got == (None if switch is None else {"enable_thinking": switch, "thinking": switch})
 
 
-OPTIONAL = {
+OPTIONAL: dict[str, dict[str, Any]] = {
     "thinking_token_budget": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
     "chat_template_kwargs": {"thinking": {"type": "disabled"}},
     "top_k": {"top_k": 5},
@@ -162,6 +162,12 @@ def test_a_prefilled_answer_is_continued() -> None:
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The answer is"}]
     got = out(messages=messages)
     assert (got["continue_final_message"], got["add_generation_prompt"]) == (True, False)
+    assert count(ask(messages=messages), model="m")["continue_final_message"] is True
+    called = [
+        *messages[:1],
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+    ]
+    assert "continue_final_message" not in out(messages=called)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def test_refusals(fields: dict[str, Any], wording: str) -> None:
         out(**fields)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'"x"'])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'"x"', b'{"a":' * 100_000])
 def test_a_body_that_is_no_object(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="body"):
         parse(body)

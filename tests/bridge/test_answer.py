@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.answer import EVENTS, JSON, Head
+from bridge.answer import ANTHROPIC, EVENTS, JSON, OPENAI, UNREAD, Answer, Dialect, Head
 from bridge.errors import EngineBroken, EngineUnreachable
 from bridge.ledger import Record
-from bridge.relay import ANTHROPIC, OPENAI, UNREAD, Dialect, Relay
 from tests.bridge.chunks import DONE, chunk, events, record, recorded, terminals, text_answer, usage_chunk
 from tests.bridge.official import understood
 from tests.bridge.recorded import answers
@@ -18,14 +17,14 @@ from tests.bridge.recorded import answers
 SSE = "text/event-stream; charset=utf-8"
 
 
-def relayed(dialect: Dialect = OPENAI, stream: bool = True, opened: str | None = SSE, status: int = 200) -> Relay:
-    relay = Relay(Record("relay_1", "req_1", "s", "main", "m", stream, 0.0), 15.0, dialect)
+def relayed(dialect: Dialect = OPENAI, stream: bool = True, opened: str | None = SSE, status: int = 200) -> Answer:
+    relay = Answer(Record("relay_1", "req_1", "s", "main", "m", stream, 0.0), 15.0, dialect)
     if opened is not None:
         relay.opened(status, opened)
     return relay
 
 
-def play(relay: Relay, *data: bytes) -> bytes:
+def play(relay: Answer, *data: bytes) -> bytes:
     out = b"".join(frame for part in data for frame in relay.feed(part, 1.0)) + b"".join(relay.eof(2.0))
     assert relay.ended
     return out
