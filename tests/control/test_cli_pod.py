@@ -1,0 +1,185 @@
+"""The verbs of `passerelle pod` on a rented pod, as a user drives them; and no secret in anything that they leave."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control.cli import run
+from control.clock import Clock
+from control.keys import Keys
+from control.models import Account, PodId
+from control.runpod.provider import RunPodProvider
+from tests.doubles.runpod import KEY, RunPodDouble
+
+HF = "hf_planted_0003"
+RENT = ["pod", "create", "--provider", "runpod", "--gpu", "a40", "--hub", "hf://datasets/me/pods", "--no-wait"]
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPodDouble]:
+    async def account(self: RunPodProvider) -> Account:
+        return Account(None, None, None, "no library")
+
+    monkeypatch.setattr(RunPodProvider, "account", account)
+    with RunPodDouble(Clock()) as made:
+        times = made.cloud.times
+        times.provisioned = times.container = times.running = times.pulled = times.stopping = 0.0
+        monkeypatch.setenv("RUNPOD_API_BASE_URL", made.url)
+        monkeypatch.setenv("PASSERELLE_RUNPOD_PROXY", "http://127.0.0.1:9/{id}/{port}")
+        monkeypatch.setenv("RUNPOD_API_KEY", KEY)
+        monkeypatch.setenv("HF_TOKEN", HF)
+        yield made
+        assert made.violations == []
+
+
+@pytest.fixture
+def rented(double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run([*RENT, "--json", "--name", "mine"], None) == 0
+    made = json.loads(capsys.readouterr().out)
+    return str(made["id"])
+
+
+def test_a_session_of_verbs(rented: str, double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pod", "list"], None) == 0
+    out = capsys.readouterr().out
+    assert rented in out
+    assert "1×a40" in out
+    assert run(["pod", "status", "--json"], None) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["ssh"]["user"], found["ours"]) == ("RUNNING", "root", True)
+    assert run(["pod", "status", found["name"]], None) == 0, "a pod is found by its name too"
+    assert f"ssh    root@127.0.0.1 -p {found['ssh']['port']}" in capsys.readouterr().out
+    assert run(["pod", "start", rented], None) == 2
+    assert "running already" in capsys.readouterr().err
+
+    assert run(["pod", "stop", "--dry-run"], None) == 0
+    assert f'POST /v2/pods/{rented}/action\n{{"action": "stop"}}' in capsys.readouterr().out
+    assert run(["pod", "stop"], None) == 0
+    assert f"pod {rented} is EXITED, verified" in capsys.readouterr().out
+    assert run(["pod", "stop"], None) == 2
+    assert f"pod start {rented}" in capsys.readouterr().err
+    assert run(["pod", "start", rented, "--json"], None) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == rented
+
+    assert run(["pod", "terminate", rented, "--dry-run"], None) == 0
+    assert capsys.readouterr().out == f"DELETE /v2/pods/{rented}\n"
+    assert run(["pod", "terminate", rented, "--yes"], None) == 0
+    assert f"pod {rented} is gone" in capsys.readouterr().out
+    assert run(["pod", "list", "--json"], None) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert Keys().tokens(PodId(rented)) is None
+
+
+def test_data_is_lost_only_after_a_yes(
+    rented: str, double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    assert run(["pod", "terminate", rented], None) == 130
+    assert not double.cloud.pods[rented].terminated
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "y")
+    assert run(["pod", "terminate", rented], None) == 0
+    assert double.cloud.pods[rented].terminated
+
+
+def test_a_full_host_says_how_to_go_on(rented: str, double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["pod", "stop", rented], None)
+    double.cloud.faults.host_full = True
+    capsys.readouterr()
+    assert run(["pod", "start", rented], None) == 2
+    err = capsys.readouterr().err
+    assert "not enough free GPUs" in err
+    assert f"passerelle pod create --like {rented}" in err
+
+
+def test_a_pod_of_another_machine_is_taken_over(
+    rented: str,
+    double: RunPodDouble,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path / "elsewhere"))
+    assert run(["pod", "list"], None) == 0
+    assert "not ours (mine-" in capsys.readouterr().out
+    assert run(["pod", "adopt", rented, "--budget", "3", "--json"], None) == 0
+    taken = json.loads(capsys.readouterr().out)
+    assert (taken["ours"], taken["budget"]) == (True, 3.0)
+    tokens = Keys().tokens(PodId(rented))
+    assert tokens is not None
+    assert tokens.operator == double.cloud.pods[rented].body["env"]["PASSERELLE_OPERATOR_TOKEN"]
+
+
+def test_a_provider_that_cannot_be_asked_is_said(
+    rented: str, double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    double.cloud.faults.retired = True
+    assert run(["pod", "list"], None) == 1
+    assert "not listed: runpod: " in capsys.readouterr().err
+    assert run(["pod", "stop"], None) == 2
+    assert "cannot tell which pods there are" in capsys.readouterr().err
+
+
+def test_waiting_is_given_up_when_it_was_asked_for(rented: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pod", "wait", rented, "--within", "0"], None) == 3
+    assert "the pod's bridge comes up" in capsys.readouterr().err
+
+
+def test_the_log_shows_no_secret_that_we_know(
+    rented: str, double: RunPodDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = double.cloud.pods[rented].body["env"]
+    double.cloud.lines = ["one", f"token {env['PASSERELLE_CLIENT_TOKEN']} {HF} {KEY}", "three"]
+    assert run(["pod", "logs", rented, "--tail", "2"], None) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[2] for line in lines] == ["token ••• ••• •••", "three"]
+    assert run(["pod", "logs", rented, "--folder"], None) == 2
+
+
+VERBS = [
+    ["pod", "list", "--json"],
+    ["pod", "status", "--json"],
+    ["pod", "offers", "--json"],
+    [*RENT, "--dry-run"],
+    [*RENT, "--gpu", "b200"],
+    ["pod", "start", "nosuchpod"],
+    ["pod", "wait", "--within", "0"],
+    ["pod", "logs"],
+    ["cost", "--json"],
+    ["pod", "stop", "--json"],
+    ["pod", "adopt", "nosuchpod"],
+    ["cost"],
+]
+
+
+@pytest.mark.parametrize("fault", ["", "limited", "gateway", "create_then_500", "retired"])
+def test_no_secret_in_any_output_or_file(
+    rented: str, double: RunPodDouble, home: Path, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = double.cloud.pods[rented].body["env"]
+    planted = [KEY, HF, env["PASSERELLE_CLIENT_TOKEN"], env["PASSERELLE_OPERATOR_TOKEN"]]
+    double.cloud.faults.retry_after = 0
+    for verb in VERBS:
+        if fault:
+            setattr(double.cloud.faults, fault, 1)
+        run(verb, None)
+        out, err = capsys.readouterr()
+        assert not [secret for secret in planted if secret in out + err], verb
+        assert "Traceback" not in err
+    for file in home.rglob("*"):
+        if file.is_file() and file.name != "secrets.json":
+            assert not [secret for secret in planted if secret in file.read_text("utf-8")], file
+    kept = home / "secrets.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert KEY not in kept.read_text()
+    assert HF not in kept.read_text()
