@@ -5,14 +5,15 @@ What the spec leaves out is left out of the engine's flags too: no default of ou
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from bootstrap.spec import ROWS, SETTINGS, PodSpec
+from bootstrap.spec import ROWS, PodSpec
 
 TOKENS = ("PASSERELLE_CLIENT_TOKEN", "PASSERELLE_OPERATOR_TOKEN")
 _HUB_SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 # It can stop and terminate its own pod, and is of no use to engine or bridge (RunPod, pod environment variables).
-_PROVIDER_SECRETS = ("RUNPOD_API_KEY",)
+_PROVIDER_SECRET = "RUNPOD_API_KEY"
 
 
 def engine_argv(spec: PodSpec, key: str, vllm: tuple[str, ...], port: int) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ def engine_env(spec: PodSpec, key: str, inherited: Mapping[str, str], *, peer_to
     peer_to_peer: what preflight saw of the GPUs; NCCL hangs without a word where it tries and it cannot.
     """
     # HF_HUB_OFFLINE is dropped: an image that sets it could never download a model. [serve] env may set it.
-    env = _kept(inherited, "HF_HUB_OFFLINE", *_PROVIDER_SECRETS)
+    env = _kept(inherited, "HF_HUB_OFFLINE", _PROVIDER_SECRET)
     if gpus(spec) > 1 and not peer_to_peer:
         env["NCCL_P2P_DISABLE"] = "1"
     env |= {row["env"]: row["env_words"][str(value).lower()] for row, value in _said(spec, key, "env")}
@@ -53,7 +54,7 @@ def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url:
     """The bridge faces the internet: its two tokens, no other secret. `control` is the path of bootstrap's socket."""
     bridge = spec.bridge
     return {
-        **_kept(inherited, *_HUB_SECRETS, *_PROVIDER_SECRETS),
+        **_kept(inherited, *_HUB_SECRETS, _PROVIDER_SECRET),
         **{name: inherited[name] for name in TOKENS if name in inherited},
         "PASSERELLE_LISTEN_FD": str(fd),
         "PASSERELLE_ENGINE_URL": engine_url,
@@ -64,7 +65,7 @@ def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url:
         "PASSERELLE_SWAP": "on" if spec.swap.on_request else "off",
         "PASSERELLE_PING_SECONDS": f"{bridge.ping_seconds:g}",
         "PASSERELLE_MAX_STREAMS": str(bridge.max_streams),
-        "PASSERELLE_EFFORT": _json({level: getattr(bridge.effort, level) for level in _levels(spec)}),
+        "PASSERELLE_EFFORT": _json(asdict(bridge.effort) if bridge.effort_budgets else {}),
         "PASSERELLE_UNKNOWN_MODEL": bridge.unknown_model,
     }
 
@@ -79,8 +80,8 @@ def sleeps(spec: PodSpec) -> bool:
     return spec.swap.strategy == "sleep" and len(spec.models) > 1
 
 
+# The settings of [serve], then of the model, that have this column and are not left to vLLM.
 def _said(spec: PodSpec, key: str, column: str) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """The settings of [serve], then of the model, that have this column and are not left to vLLM."""
     sections = {"serve": spec.serve, "models": spec.models[key]}
     for path, row in ROWS.items():
         value = getattr(sections[path[0]], path[-1]) if column in row else None
@@ -88,8 +89,8 @@ def _said(spec: PodSpec, key: str, column: str) -> Iterator[tuple[Mapping[str, A
             yield row, value
 
 
+# What --speculative-config says; None for no speculation.
 def _speculation(spec: PodSpec, key: str) -> dict[str, Any] | None:
-    """What --speculative-config says; None for no speculation."""
     own, method = dict(spec.models[key].speculative), spec.serve.speculation
     if method == "auto":
         method = own.get("method", "own") if own and spec.serve.speculation_auto else "off"
@@ -98,10 +99,6 @@ def _speculation(spec: PodSpec, key: str) -> dict[str, Any] | None:
     assumed = {row["draft"]: row["assumed"][method] for row in ROWS.values() if method in row.get("assumed", {})}
     said = {row["draft"]: value for row, value in _said(spec, key, "draft") if method in row["methods"]}
     return (own if own.get("method", "own") == method else {"method": method, **assumed}) | said
-
-
-def _levels(spec: PodSpec) -> list[str]:
-    return list(SETTINGS["bridge"]["effort"]) if spec.bridge.effort_budgets else []
 
 
 def _kept(inherited: Mapping[str, str], *dropped: str) -> dict[str, str]:

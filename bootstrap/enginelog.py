@@ -74,8 +74,8 @@ class EngineLog:
         size = sum(self._bytes.values()) if name == "download" else None
         return Phase(name, at - self._began, None if lasts else took, size, size / max(end - at, 0.1) if size else None)
 
+    # A fatal line that no row knows. Once it serves, the API server logs what only one request died of.
     def _unknown(self, said: Mapping[str, str]) -> Fault | None:
-        """A fatal line that no row knows. Once it serves, the API server logs what only one request died of."""
         of_a_request = self.phase == "ready" and said["process"] in ("", "APIServer")
         if said["level"] not in ("", "ERROR", "CRITICAL") or of_a_request or not _RAISED.match(said["text"]):
             return None

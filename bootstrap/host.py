@@ -38,6 +38,6 @@ def peer_to_peer(text: str) -> bool:
     return not any(cell.strip() == "SYS" for row in rows for cell in row[1 : len(rows) + 1])
 
 
+# None for [N/A], [Not Supported], [Unknown Error], [GPU is lost].
 def _number(cell: str) -> float | None:
-    """None for [N/A], [Not Supported], [Unknown Error], [GPU is lost]."""
     return float(cell) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", cell) else None

@@ -41,8 +41,8 @@ def _engine(spec: PodSpec, key: str) -> object:
     return engine_argv(spec, key, (), 0), engine_env(spec, key, {}), spec.models[key].patches
 
 
+# Every setting but the serial, by its name as an error would say it.
 def _settings(spec: PodSpec) -> dict[str, Any]:
-    """Every setting but the serial, by its name as an error would say it."""
     found: dict[str, Any] = {}
     for section, *between, name in [path for path in ROWS if len(path) > 1]:
         of = getattr(spec, section)

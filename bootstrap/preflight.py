@@ -66,66 +66,63 @@ def facts(outputs: Mapping[str, str]) -> Facts:
 
 def judge(spec: PodSpec, facts: Facts) -> Preflight:
     """Every check whose figures are known, in the table's order."""
-    figures, checks, may_sleep = _figures(spec, facts), [], True
+    figures = _LIMITS | _of_host(facts) | _of_sizes(spec, facts)
+    checks: list[Check] = []
+    may_sleep = True
     for name, row in _DATA["checks"].items():
         known = [figures[row[column]] for column in ("more", "than", "shown") if column in row]
         left_out = (row.get("cuda") and not figures["torch_cuda"]) or (row.get("sleep") and not sleeps(spec))
         if None in known or left_out:
             continue
         problem = known[0] > known[1] if "than" in row else bool(known[0])
-        may_sleep = may_sleep and not (problem and row.get("sleep"))
-        says, remedy = (row[column].format(**figures) for column in ("says" if problem else "fine", "remedy"))
+        says, remedy = (row[column].format_map(figures) for column in ("says" if problem else "fine", "remedy"))
         checks.append(Check(name, row["verdict"], says, remedy) if problem else Check(name, "ok", says))
+        may_sleep = may_sleep and not (problem and row.get("sleep"))
     return Preflight(all(check.verdict != "no-go" for check in checks), tuple(checks), may_sleep)
 
 
-def _figures(spec: PodSpec, facts: Facts) -> dict[str, Any]:
-    """Whatever the table speaks of."""
-    gpus, torch, used = facts.host.gpus, facts.torch, spec.serve.memory_utilization or 0.9
+# The figures that the table speaks of. Without torch nothing is known of CUDA.
+def _of_host(facts: Facts) -> dict[str, Any]:
+    gpus, torch, built_for = facts.host.gpus, facts.torch, facts.torch.get("cuda")
+    # A driver that is too old may still serve through the forward-compatibility package: torch's answer counts.
+    usable = built_for if torch.get("count") else facts.host.cuda
+    too_old = bool(built_for and usable and _major(built_for) > _major(usable))
+    powerless = [str(gpu.index) for gpu in gpus if gpu.pstate and gpu.power_w is None]
+    return {
+        **{"ram": facts.ram, "disk": facts.disk, "shm": facts.shm, "clock": facts.clock},
+        **{"driver": facts.host.driver, "cuda": facts.host.cuda, "gpu_error": facts.host.gpu_error or ""},
+        **{"found": len(gpus), "gpus": len(gpus) or None, "name": gpus[0].name if gpus else None},
+        **{"torch_cuda": built_for, "torch_major": _major(built_for), "usable_major": _major(usable)},
+        "torch_count": None if too_old else torch.get("count"),
+        "torch_error": None if too_old else torch.get("error") or "",
+        "cpu_build": not built_for if "cuda" in torch else None,
+        "powerless": ", ".join(powerless) if len(powerless) < len(gpus) else "",
+        "sick_xid": ", ".join(str(xid) for xid in facts.xids if xid in _LIMITS["sick_xids"]),
+        "capability": min((gpu.capability for gpu in gpus if gpu.capability), default=None),
+        "used": max((gpu.memory_used_mib / 1024 for gpu in gpus if gpu.memory_used_mib), default=0.0),
+    }
+
+
+def _of_sizes(spec: PodSpec, facts: Facts) -> dict[str, Any]:
     sizes = {key: model["bytes"] / _GIB for key, model in facts.models.items() if model.get("bytes")}
     wanted = {spec.serve.model, *spec.preload.models, *(spec.models if sleeps(spec) else ())} & set(sizes)
     missing = sum(sizes[key] - facts.models[key].get("cached", 0) / _GIB for key in wanted)
     weights, quantisation = sizes.get(spec.serve.model), facts.models.get(spec.serve.model, {}).get("quantisation")
-    memory = min((gpu.memory_total_mib / 1024 for gpu in gpus if gpu.memory_total_mib), default=None)
-    powerless = [str(gpu.index) for gpu in gpus if gpu.pstate and gpu.power_w is None]
-    # A driver that is too old may still serve through the forward-compatibility package: torch's answer counts.
-    built_for = torch.get("cuda")
-    usable = built_for if torch.get("count") else facts.host.cuda
-    too_old = bool(built_for and usable and _major(built_for) > _major(usable))
-    asleep = len(spec.models) - 1
+    memory = min((gpu.memory_total_mib / 1024 for gpu in facts.host.gpus if gpu.memory_total_mib), default=None)
+    share = spec.serve.memory_utilization or 0.9
     return {
-        **{"one": 1, "gpus_or_none": len(gpus), "gpus": len(gpus) or None, "name": gpus[0].name if gpus else None},
-        **{"driver": facts.host.driver, "cuda": facts.host.cuda, "gpu_error": facts.host.gpu_error or ""},
-        **{
-            "torch_cuda": built_for,
-            "torch_major": built_for and _major(built_for),
-            "usable_major": usable and _major(usable),
-        },
-        **{
-            "torch_count": None if too_old else torch.get("count"),
-            "torch_error": None if too_old else torch.get("error") or "",
-        },
-        **{"ram_gib": facts.ram, "disk_gib": facts.disk, "shm_gib": facts.shm, "clock": facts.clock},
+        **{"quantisation": quantisation, "least_capability": _DATA["capability"].get(quantisation)},
         "needed": gpus_of(spec),
-        "cpu_build": not torch["cuda"] if "cuda" in torch else None,
-        "powerless": ", ".join(powerless) if len(powerless) < len(gpus) else "",
-        "sick_xids": ", ".join(str(xid) for xid in facts.xids if xid in _LIMITS["sick_xids"]),
-        "quantisation": quantisation,
-        "least_capability": _DATA["capability"].get(quantisation),
-        "capability": min((gpu.capability for gpu in gpus if gpu.capability), default=None),
-        "share_gib": weights and weights / (spec.serve.tensor_parallel or 1),
-        "room_gib": memory and memory * used - _LIMITS["gpu_spare_gib"],
-        "used_gib": max((gpu.memory_used_mib / 1024 for gpu in gpus if gpu.memory_used_mib), default=0.0),
-        "used_limit_gib": _LIMITS["used_gpu_gib"],
-        "ram_wanted_gib": weights and weights * _LIMITS["ram_share"],
-        "disk_wanted_gib": missing + _LIMITS["disk_spare_gib"],
-        "shm_wanted_gib": _LIMITS["shm_gib"] if gpus_of(spec) > 1 else None,
-        "built": _LIMITS["built"],
+        "weights": weights and weights / (spec.serve.tensor_parallel or 1),
+        "room": memory and memory * share - _LIMITS["gpu_spare"],
+        "ram_wanted": weights and weights * _LIMITS["ram_share"],
+        "disk_wanted": missing + _LIMITS["disk_spare"],
+        "shm_wanted": _LIMITS["shm_least"] if gpus_of(spec) > 1 else None,
         "sizeless": ", ".join(key for key in spec.models if key not in sizes),
         # At worst the smallest model is awake and all others sleep.
-        "sleepers_gib": _LIMITS["sleeper_ram"] * (sum(sizes.values()) - min(sizes.values(), default=0.0)),
-        "sleepers_gpu_gib": asleep * _LIMITS["sleeper_gpu_gib"],
-        "unused_gib": memory and memory * (1 - used),
+        "pinned": _LIMITS["sleeper_ram"] * (sum(sizes.values()) - min(sizes.values(), default=0.0)),
+        "asleep": _LIMITS["sleeper_gpu"] * (len(spec.models) - 1),
+        "unused": memory and memory * (1 - share),
     }
 
 
@@ -133,8 +130,8 @@ def _script(name: str) -> str:
     return files("bootstrap").joinpath("probes", name).read_text("utf-8")
 
 
+# The last line that is a JSON object: libraries print warnings before it.
 def _json(text: str) -> dict[str, Any]:
-    """The last line that is a JSON object: libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         try:
             found = json.loads(line)
@@ -150,5 +147,5 @@ def _gib(pattern: str, text: str, unit: int = 1) -> float | None:
     return int(found[1]) * unit / _GIB if found else None
 
 
-def _major(version: str) -> int:
-    return int(version.split(".")[0])
+def _major(version: str | None) -> Any:
+    return int(version.split(".")[0]) if version else None

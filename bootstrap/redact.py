@@ -67,8 +67,8 @@ class Redactor:
         return kept + MARK
 
 
+# As it is, in a URL, and inside of base64 at each of the three places where it may begin.
 def _spellings(secret: str) -> set[str]:
-    """As it is, in a URL, and inside of base64 at each of the three places where it may begin."""
     raw = secret.encode(errors="surrogatepass")
     found = {secret, quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
     found.add(quote_plus(secret, errors="replace"))

@@ -3,7 +3,6 @@
 settings.toml is the schema. None leaves the matter to vLLM. docs/config.md describes every key.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,10 +34,14 @@ class PodSpec:
     def served(self) -> Any:
         return self.models[self.serve.model]
 
+    @property
+    def routes(self) -> dict[str, str]:
+        """Further names that a swap is asked for by -> key of their model."""
+        return dict(self.swap.on_request) if isinstance(self.swap.on_request, tuple) else {}
+
     def names(self, key: str) -> tuple[str, ...]:
         """By what clients may ask for this model; the first is the engine's own name. [serve] aliases come on top."""
-        routes = dict(self.swap.on_request) if isinstance(self.swap.on_request, tuple) else {}
-        routed = [name for name, model in routes.items() if model == key]
+        routed = [name for name, model in self.routes.items() if model == key]
         return tuple(dict.fromkeys((*self.models[key].names, *routed)))
 
     def restarting(self) -> "PodSpec":
@@ -55,64 +58,57 @@ def load(text: str, environ: Mapping[str, str]) -> PodSpec:
     """The whole file with what the pod's VL_* variables say over it. Errors: SpecError; it names the variable."""
     document = toml.document(text)
     variables = _override(document, environ)
-    for key, model in _table(document, ("models",)).items():
-        if isinstance(model, dict):
-            model.setdefault("names", [key])
+    for key in _table(document, "models"):
+        _table(document, "models", key).setdefault("names", [key])
     reader = toml.Reader(text, variables)
     spec = PodSpec(**reader.fields(SETTINGS, (), document), overrides=tuple(sorted(variables.values())))
-    _check_across(spec, reader)
+    _check_keys(spec, reader)
+    _check_pairs(spec, reader)
     return spec
 
 
+# Writes the variables into the document, and says which one said what. An empty one means the default.
 def _override(document: dict[str, Any], environ: Mapping[str, str]) -> dict[toml.Path, str]:
-    """Writes the variables into the document; returns which one said what. An empty one means the default."""
     said: dict[toml.Path, str] = {}
     for pattern, row in ROWS.items():
-        variable = row.get("variable", "")
-        if variable not in environ:
-            continue
-        served = str(_table(document, ("serve",)).get("model"))
-        path = tuple(served if part == "*" else part for part in pattern)
-        said[path], table = variable, _table(document, path[:-1])
-        table.pop(path[-1], None)
-        if environ[variable] != "":
-            table[path[-1]] = toml.word(environ[variable], row)
-            rival = ROWS.get((*pattern[:-1], row.get("excludes", "")), {})
-            if rival and rival["variable"] not in environ:
-                table.pop(row["excludes"], None)
+        if (variable := row.get("variable", "")) in environ:
+            served = str(_table(document, "serve").get("model"))
+            path = tuple(served if part == "*" else part for part in pattern)
+            said[path], table = variable, _table(document, *path[:-1])
+            table.pop(path[-1], None)
+            if text := environ[variable]:
+                table[path[-1]] = toml.word(text, row)
+                rival = row.get("excludes", "")
+                if rival and ROWS[*pattern[:-1], rival]["variable"] not in environ:
+                    table.pop(rival, None)
     return said
 
 
-def _table(document: dict[str, Any], path: toml.Path) -> dict[str, Any]:
-    """The table at the path, made where it is missing; one that nobody reads where something else is in its place."""
-    for part in path:
-        below = document.setdefault(part, {}) if part != "None" else {}
-        document = below if isinstance(below, dict) else {}
-    return document
-
-
-def _check_across(spec: PodSpec, reader: toml.Reader) -> None:
-    _check_keys(spec, reader)
-    for path, row in ROWS.items():
-        section = getattr(spec, path[0])
-        if "excludes" in row and None not in (getattr(section, path[1]), getattr(section, row["excludes"])):
-            message = f'"{path[1]}" and "{row["excludes"]}" in [{path[0]}] exclude each other; keep one'
-            raise reader.error(message, (path[0], row["excludes"]))
-    owners: dict[str, str] = {}
-    for key in spec.models:
-        for name in spec.names(key):
-            if owners.setdefault(name, key) != key:
-                message = f'the name "{name}" belongs to [models.{owners[name]}] already'
-                raise reader.error(message, ("models", key, "names"))
+# The section, or the table of one model; where something else is in its place, a table that nobody reads.
+def _table(document: dict[str, Any], section: str, *key: str) -> dict[str, Any]:
+    table = document.setdefault(section, {})
+    for part in key:
+        table = table.get(part) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _check_keys(spec: PodSpec, reader: toml.Reader) -> None:
     known = ", ".join(spec.models) or "none"
-    routes = spec.swap.on_request if isinstance(spec.swap.on_request, tuple) else ()
-    wanted = [("serve", "model", spec.serve.model), *(("swap", "on_request", key) for _, key in routes)]
+    wanted = [("serve", "model", spec.serve.model), *(("swap", "on_request", key) for key in spec.routes.values())]
     wanted += [("preload", "models", key) for key in spec.preload.models if "/" not in key]
     for section, name, key in wanted:
         if key not in spec.models:
-            near = difflib.get_close_matches(key, spec.models, n=1)
             message = f'"{name}" in [{section}] has "{key}", and there is no [models.{key}] (there is: {known})'
-            raise reader.error(message, (section, name), near[0] if near else None)
+            raise reader.error(message, (section, name), toml.nearest(key, spec.models))
+
+
+def _check_pairs(spec: PodSpec, reader: toml.Reader) -> None:
+    for (section, *_, name), row in [(path, row) for path, row in ROWS.items() if "excludes" in row]:
+        if None not in (getattr(getattr(spec, section), each) for each in (name, row["excludes"])):
+            message = f'"{name}" and "{row["excludes"]}" in [{section}] exclude each other; keep one'
+            raise reader.error(message, (section, row["excludes"]))
+    owners: dict[str, str] = {}
+    for key, name in ((model, name) for model in spec.models for name in spec.names(model)):
+        if owners.setdefault(name, key) != key:
+            message = f'the name "{name}" belongs to [models.{owners[name]}] already'
+            raise reader.error(message, ("models", key, "names"))

@@ -29,6 +29,7 @@ _AS_WORD: Mapping[str, Callable[[str], Any]] = {
     "table": lambda word: dict(pair.split(":", 1) for pair in re.split(r"[\s,]+", word.strip())),
 }
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_frozen = cache(lambda names: make_dataclass("Section", names, frozen=True, slots=True))
 
 
 class SpecError(Usage):
@@ -52,10 +53,7 @@ KINDS = data("kinds.toml")
 def rows(tree: Row, path: Path = ()) -> Iterator[tuple[Path, Row]]:
     """Every setting of a schema, with the kind's own entries filled in."""
     for name, row in tree.items():
-        if "is" in row:
-            yield (*path, name), {**KINDS[row["is"]], **row}
-        else:
-            yield from rows(row, (*path, name))
+        yield from [((*path, name), KINDS[row["is"]] | row)] if "is" in row else rows(row, (*path, name))
 
 
 def document(text: str) -> dict[str, Any]:
@@ -85,8 +83,7 @@ def wrong(value: Any, row: Row) -> str | None:
     """What a value must be and is not, to follow the key's name; None when nothing is wrong."""
     if type(value) in _types(row["type"]) and _fits(value, row):
         return None
-    options = ", ".join(f'"{option}"' for option in row.get("options", ()))
-    return str(row["wants"]).format(**{**row, "options": options})
+    return str(row["wants"]).format_map({**row, "options": ", ".join(f'"{each}"' for each in row.get("options", ()))})
 
 
 def _types(names: str) -> list[type]:
@@ -102,7 +99,7 @@ def _fits(value: Any, row: Row) -> bool:
         and row.get("least", 0) <= size
         and all(_is_line(part) and re.fullmatch(row.get("pattern", ".+"), part) for part in parts)
         and all(type(each) in _types(row["values"]) and "\0" not in str(each) for each in values)
-        and ("options" not in row or value in row["options"])
+        and value in row.get("options", [value])
         and not ("unique" in row and len(set(value)) < len(value))
     )
 
@@ -120,49 +117,38 @@ class Reader:
     def error(self, message: str, path: Path, nearest: str | None = None) -> SpecError:
         if path in self._variables:
             return SpecError(f"the variable {self._variables[path]}: {message}", None, path[-1], nearest)
-        return SpecError(message, line_of(self._text, path), path[-1] if path else None, nearest)
+        return SpecError(message, line_of(self._text, path), path[-1], nearest)
 
     def fields(self, schema: Row, path: Path, table: Any) -> dict[str, Any]:
-        """One section by the names of its keys; sub-sections are objects with an attribute per key."""
-        self._refuse_unknown(self._table(path, table), path, list(schema))
-        return {name: self._field(row, (*path, name), table) for name, row in schema.items()}
+        """One section by the names of its keys; sub-sections are frozen objects with an attribute per key."""
+        within = f" in [{'.'.join(path)}]" if path else ""
+        for key in [key for key in self._table(path, table) if key not in schema]:
+            what = "section" if isinstance(table[key], dict) else "key" if path else "section or key"
+            raise self.error(f'unknown {what} "{key}"{within}', (*path, key), nearest(key, schema))
+        return {name: self._field(row, (*path, name), table, within) for name, row in schema.items()}
 
-    def _field(self, row: Row, path: Path, table: dict[str, Any]) -> Any:
+    def _field(self, row: Row, path: Path, table: dict[str, Any], within: str) -> Any:
+        name = path[-1]
         if "*" in row:
-            many = self._table(path, table.get(path[-1], {}))
-            return {key: self._section(row["*"], (*path, key), own) for key, own in many.items()}
+            many = self._table(path, table.get(name, {}))
+            return {key: self._field(row["*"], (*path, key), many, "") for key in many}
         if "is" not in row:
-            return self._section(row, path, table.get(path[-1], {}))
-        if path[-1] not in table and row.get("required"):
-            raise self.error(f'[{".".join(path[:-1])}] needs "{path[-1]}"', path)
-        value = table.get(path[-1], row.get("default"))
-        says = wrong(value, {**KINDS[row["is"]], **row}) if path[-1] in table else None
-        if says:
-            raise self.error(f'"{path[-1]}"{_within(path[:-1])} {says}', path)
+            return _frozen(tuple(row))(**self.fields(row, path, table.get(name, {})))
+        if name not in table and row.get("required"):
+            raise self.error(f'[{".".join(path[:-1])}] needs "{name}"', path)
+        value = table.get(name, row.get("default"))
+        if name in table and (says := wrong(value, KINDS[row["is"]] | row)):
+            raise self.error(f'"{name}"{within} {says}', path)
         return tuple(value.items()) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
-
-    def _section(self, schema: Row, path: Path, table: Any) -> Any:
-        return _frozen(tuple(schema))(**self.fields(schema, path, table))
 
     def _table(self, path: Path, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.error(f'"{path[-1]}" must be a table', path)
         return value
 
-    def _refuse_unknown(self, table: dict[str, Any], path: Path, known: list[str]) -> None:
-        for key in [key for key in table if key not in known]:
-            near = difflib.get_close_matches(key, known, n=1)
-            what = "section" if isinstance(table[key], dict) else "key" if path else "section or key"
-            raise self.error(f'unknown {what} "{key}"{_within(path)}', (*path, key), near[0] if near else None)
 
-
-@cache
-def _frozen(names: tuple[str, ...]) -> type:
-    return make_dataclass("Section", names, frozen=True, slots=True)
-
-
-def _within(path: Path) -> str:
-    return f" in [{'.'.join(path)}]" if path else ""
+def nearest(key: str, known: Mapping[str, Any]) -> str | None:
+    return next(iter(difflib.get_close_matches(key, known, n=1)), None)
 
 
 def line_of(text: str, path: Path) -> int | None:
