@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from control import cli_doctor
 from control.cli import run
 from control.keys import HUGGING_FACE, RUNPOD, Keys
 from control.settings import Settings, load
@@ -40,7 +40,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             assert hide_input, question
         return default if word is None else given[word]
 
-    monkeypatch.setattr(cli_doctor.sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "prompt", prompt)
     monkeypatch.setattr(click, "confirm", lambda question, **more: given.get("confirm") == "y")
     return given

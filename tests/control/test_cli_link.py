@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from control import cli_link
 from control.cli import run
 from control.hostkeys import HostKeys
 from control.local.store import Store
@@ -151,7 +150,7 @@ def test_following_changes_the_way_and_says_so(
             case _:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_link.asyncio, "sleep", next_round)
+    monkeypatch.setattr("control.cli_link.asyncio.sleep", next_round)
     assert run(["log", POD, "--follow"], None) == 130
     out, err = capsys.readouterr()
     assert [line.split()[-1] for line in out.splitlines()] == ["one", "two", "three"]
