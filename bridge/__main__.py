@@ -1,71 +1,52 @@
-"""`python -P -m bridge`: environment and options in, a serving bridge out. Exits 0 stopped, 1 no socket, 64 usage."""
+"""`passerelle-bridge`, `python -P -m bridge`: options and environment in, a serving bridge out."""
 
 import argparse
 import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from importlib.resources import files
+from typing import NoReturn
 
 from bridge.config import ConfigError, load
 
-EX_USAGE = 64
-EX_NO_SOCKET = 1
+EX_NO_SOCKET, EX_USAGE = 1, 64
 log = logging.getLogger("bridge")
-EXAMPLES = """\
-examples:
-  export PASSERELLE_CLIENT_TOKEN=$(openssl rand -hex 16) PASSERELLE_OPERATOR_TOKEN=$(openssl rand -hex 16)
-  passerelle-bridge --listen 0.0.0.0:8080 --upstream http://127.0.0.1:8000
-  passerelle-bridge --listen 127.0.0.1:8080 --upstream http://gpu:8000 --model qwen3-coder --insecure-no-auth
-
-then, for Claude Code:
-  export ANTHROPIC_BASE_URL=http://HOST:8080 ANTHROPIC_AUTH_TOKEN=$PASSERELLE_CLIENT_TOKEN
-"""
 
 
+# `level message`, whatever the message holds: the supervisor reads lines.
 class _OneLine(logging.Formatter):
-    """`level message`, whatever the message holds: the supervisor reads lines."""
-
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return f"{record.levelname.lower()} {' | '.join(filter(None, map(str.strip, text.splitlines())))}"
 
 
-# Options are variables by another name, which win over those that are set.
-def _environment(argv: Sequence[str]) -> dict[str, str]:
-    parser = argparse.ArgumentParser(
-        "passerelle-bridge",
-        description="Anthropic Messages in front of any OpenAI-compatible engine. Tokens come from the environment;"
-        " so does every other setting (docs/bridge.md).",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default="",
-    )
-    parser.add_argument("--listen", metavar="HOST:PORT", help="where clients find it; 127.0.0.1:8080 unless given")
-    parser.add_argument("--upstream", metavar="URL", help="the engine's address, without /v1")
-    parser.add_argument(
-        "--model", metavar="NAME", action="append", help="what clients may call the model; the engine's own name first"
-    )
-    parser.add_argument("--insecure-no-auth", action="store_const", const="true", help="no tokens; on loopback only")
-    given = parser.parse_args(argv)
-    host, _, port = given.listen.rpartition(":")
-    options = {
-        "HOST": host.strip("[]"),
-        "PORT": port,
-        "ENGINE_URL": given.upstream,
-        "MODEL_NAMES": given.model and json.dumps(given.model),
-        "INSECURE_NO_AUTH": given.insecure_no_auth,
-    }
-    return {**os.environ, **{f"PASSERELLE_{name}": value for name, value in options.items() if value}}
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see --help")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+# An option is a variable by another name, and wins over it. Exits on --help; raises ConfigError.
+def _environment() -> dict[str, str]:
+    usage = files("bridge").joinpath("usage.txt").read_text("utf-8")
+    parser = _Parser("passerelle-bridge", description=usage, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--listen", metavar="HOST:PORT", default="", help="default 127.0.0.1:8080")
+    parser.add_argument("--upstream", metavar="URL", dest="ENGINE_URL", help="of the engine")
+    parser.add_argument("--model", metavar="NAME", dest="MODEL_NAMES", action="append", help="the engine's own first")
+    parser.add_argument("--insecure-no-auth", dest="INSECURE_NO_AUTH", action="store_const", const="true")
+    given = vars(parser.parse_args())
+    host, _, given["PORT"] = given.pop("listen").rpartition(":")
+    given |= {"HOST": host.strip("[]"), "MODEL_NAMES": given["MODEL_NAMES"] and json.dumps(given["MODEL_NAMES"])}
+    return {**os.environ, **{f"PASSERELLE_{name}": value for name, value in given.items() if value}}
+
+
+def main() -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     log.setLevel(logging.INFO)
     try:
-        config = load(_environment(sys.argv[1:] if argv is None else argv))
+        config = load(_environment())
         from bridge.server import run  # half a second of libraries, which a bad environment need not wait for
 
         run(config)

@@ -1,48 +1,35 @@
-"""Environment -> Config, checked once at start. A bad or missing variable is an error that names it.
+"""Environment -> Config, checked once at start. A bad or missing variable is an error that names it."""
 
-Each field is read from PASSERELLE_ and its name in capitals; lists and objects are JSON there.
-"""
+# Each field is read from PASSERELLE_ and its name in capitals; lists and objects are JSON there.
 
 import json
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from bridge.names import UnknownModel
 
 VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 _Json = BeforeValidator(lambda value: json.loads(value) if isinstance(value, str) else value)
-Name = Annotated[str, Field(min_length=1)]
-Url = Annotated[str, Field(pattern="^https?://."), AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1"))]
-Seconds = Annotated[PositiveFloat, Field(lt=1e9)]
+_Url = AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1"))
+Seconds = Annotated[float, Field(gt=0, lt=1e9)]
+Count = Annotated[int, Field(gt=0)]
 
 
-class ConfigError(Exception):
-    """The message starts with the variable's name."""
+# The message starts with the variable's name.
+class ConfigError(Exception): ...
 
 
-class Config(BaseModel):
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
-    engine_url: Url | None = None  # may be absent where a supervisor says it
+class Config(BaseModel, frozen=True, hide_input_in_errors=True):
+    engine_url: Annotated[str, Field(pattern="^https?://."), _Url] | None = None  # where no supervisor says it
     bootstrap_socket: str | None = None
     client_token: str = Field("", repr=False)
     operator_token: str = Field("", repr=False)
     insecure_no_auth: bool = False  # every route open to everybody: on loopback only
-    model_names: Annotated[tuple[Name, ...], _Json] = ()  # what the model is called; empty: what the engine calls it
+    model_names: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], _Json] = ()  # else what the engine says
     listen_fd: Annotated[int, Field(ge=0)] | None = None  # a bound socket that the supervisor owns; else host and port
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
@@ -53,35 +40,34 @@ class Config(BaseModel):
     # Thinking tokens per output_config.effort; a level that is absent has no budget.
     effort: Annotated[Mapping[str, Annotated[int, Field(gt=0, strict=True)]], _Json] = DEFAULT_EFFORT
     ping_seconds: Seconds = 15.0
-    max_streams: PositiveInt = 256
+    max_streams: Count = 256
     hold_seconds: Seconds = 900.0  # how long a request waits for an engine that starts, drains or swaps
     refused_seconds: Seconds = 10.0  # and for one that should be there and refuses the connection
     drain_seconds: Seconds = 600.0  # how long streams may go on after SIGTERM
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.engine_url is None and self.bootstrap_socket is None:
+        if not (self.engine_url or self.bootstrap_socket):
             raise ValueError("ENGINE_URL is not set")
-        if self.insecure_no_auth:
-            if self.host not in _LOOPBACK:
-                raise ValueError(f"INSECURE_NO_AUTH is for loopback only, not for {self.host}")
-        elif not (self.client_token and self.operator_token):
-            raise ValueError(f"{'OPERATOR' if self.client_token else 'CLIENT'}_TOKEN is not set")
-        elif self.client_token == self.operator_token:
+        if self.insecure_no_auth and self.host not in ("127.0.0.1", "::1", "localhost"):
+            raise ValueError(f"INSECURE_NO_AUTH is for loopback only, not for {self.host}")
+        for name in () if self.insecure_no_auth else ("client", "operator"):
+            if not getattr(self, f"{name}_token"):
+                raise ValueError(f"{name.upper()}_TOKEN is not set")
+        if self.client_token == self.operator_token and not self.insecure_no_auth:
             raise ValueError("OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN")
         return self
 
 
+# Raises ConfigError.
 def load(env: Mapping[str, str]) -> Config:
-    """Raises ConfigError."""
     variables = {name: f"PASSERELLE_{name.upper()}" for name in Config.model_fields}
     given = {name: env[variable] for name, variable in variables.items() if env.get(variable)}
     try:
         return Config.model_validate(given)
     except ValidationError as cause:
         first = cause.errors(include_url=False)[0]
-        words = first["msg"].removeprefix("Value error, ")
-        if not first["loc"]:
+        words, where = first["msg"].removeprefix("Value error, "), first["loc"]
+        if not where:  # of several together: its words begin with a name
             raise ConfigError(f"PASSERELLE_{words}") from cause
-        name = str(first["loc"][0])
-        raise ConfigError(f"{variables[name]} is {given[name]!r}: {words}") from cause
+        raise ConfigError(f"{variables[str(where[0])]} is {given[str(where[0])]!r}: {words}") from cause

@@ -117,9 +117,9 @@ class Engine:
 
 
 @asynccontextmanager
-async def engine(script: Script, look: Script = well) -> AsyncIterator[Engine]:
+async def engine(script: Script, look: Script = well, port: int = 0) -> AsyncIterator[Engine]:
     one = Engine(script, look)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(one.serve, "127.0.0.1", port)
     one.port = server.sockets[0].getsockname()[1]
     try:
         yield one
@@ -147,14 +147,14 @@ class Bridge:
         return now["clients"], now["upstreams"], now["orphans"]
 
 
-def config(engine_url: str, **fields: Any) -> Config:
+def config(engine_url: str | None, **fields: Any) -> Config:
     given = {"client_token": CLIENT, "operator_token": OPERATOR, "model_names": ("m", "alias"), "refused_seconds": 0.2}
     given |= fields
     return Config(engine_url=engine_url, **given)
 
 
 @asynccontextmanager
-async def bridge(engine_url: str, **fields: Any) -> AsyncIterator[Bridge]:
+async def bridge(engine_url: str | None, **fields: Any) -> AsyncIterator[Bridge]:
     """On a free port, in this process, over real sockets."""
     sock = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -163,7 +163,7 @@ async def bridge(engine_url: str, **fields: Any) -> AsyncIterator[Bridge]:
         async with asyncio.TaskGroup() as group:
             group.create_task(server.serve([sock]))
             await until(lambda: server.started)
-            async with httpx.AsyncClient(base_url=url, headers={"x-api-key": CLIENT}, timeout=10) as http:
+            async with httpx.AsyncClient(base_url=url, headers={"x-api-key": CLIENT}, timeout=10, verify=False) as http:
                 yield Bridge(server, http)
             server.stop()
 

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import socket
 
+import httpx
 import pytest
 
+from tests.bridge.chunks import text_answer
+from tests.bridge.running import ASK, engine, until_async
 from tests.bridge.test_server import environment, start
 
 pytestmark = pytest.mark.process
@@ -25,3 +28,50 @@ async def test_a_port_that_is_taken_exits_1() -> None:
     assert code == 1
     assert log.startswith("error no socket to serve on: ")
     assert log.count("\n") == 1
+
+
+async def test_alone_in_front_of_an_engine_it_learns_the_models_name_from_it() -> None:
+    async with engine(lambda call: call.stream(text_answer("fine"))) as upstream:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        env = {"PATH": environment("")["PATH"]}
+        options = ("--listen", address, "--upstream", f"{upstream.url}/v1/", "--insecure-no-auth")
+        async with start(env, arguments=options), httpx.AsyncClient(base_url=f"http://{address}") as http:
+            await until_async(lambda: serves(http))
+            await until_async(lambda: knows(http, "alias"))
+            answer = await http.post("/v1/messages", json={**ASK, "model": "claude-anything"})
+    assert answer.json()["content"][0]["text"] == "fine"
+    assert upstream.calls[0].body["model"] == "m"
+
+
+async def serves(http: httpx.AsyncClient) -> bool:
+    try:
+        return (await http.get("/healthz")).status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+async def knows(http: httpx.AsyncClient, name: str) -> bool:
+    return name in (await http.get("/v1/models")).text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--listen", "0.0.0.0:1", "--upstream", "http://e", "--insecure-no-auth"), "for loopback only"),
+        (("--listen", "127.0.0.1:1", "--upstream", "http://e"), "PASSERELLE_CLIENT_TOKEN is not set"),
+        (
+            (
+                "--listen",
+                "127.0.0.1:1",
+            ),
+            "PASSERELLE_ENGINE_URL is not set",
+        ),
+        (("--listen", "nowhere", "--upstream", "http://e"), "PASSERELLE_PORT"),
+        (("--port", "1"), "unrecognized arguments"),
+    ],
+)
+async def test_options_that_make_no_sense_are_named_and_exit_64(options: tuple[str, ...], words: str) -> None:
+    async with start({"PATH": environment("")["PATH"]}, arguments=options) as process:
+        code, log = await process.ended()
+    assert (code, words in log) == (64, True)

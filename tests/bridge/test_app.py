@@ -149,6 +149,17 @@ async def test_a_body_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None
     assert (answer.status_code, answer.json()["error"]["type"]) == (413, "request_too_large")
 
 
+async def test_a_body_that_is_said_to_be_too_large_is_refused_unread() -> None:
+    async with bridge(DEAD) as one:
+        url = one.http.base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        head = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT}\r\ncontent-length: 99999999999\r\n\r\n"
+        writer.write(head.encode())
+        async with asyncio.timeout(1.0):
+            assert (await reader.readline()).split()[1] == b"413"
+        writer.close()
+
+
 async def test_unknown_models_can_be_refused() -> None:
     async with bridge(DEAD, unknown_model="refuse") as one:
         answer = await one.http.post("/v1/messages", json={**ASK, "model": "claude-opus-5-5"})

@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from bridge import exchange
 from tests.bridge.chunks import DONE, chunk, events, record, terminals, text_answer, usage
-from tests.bridge.running import ASK, Bridge, Call, bridge, engine, until, until_async
+from tests.bridge.pod import OK, pod, serving
+from tests.bridge.running import ASK, CLIENT, Bridge, Call, bridge, engine, until, until_async
 
 pytestmark = pytest.mark.process
 
@@ -264,3 +266,218 @@ async def test_stopping_now_ends_each_open_stream_with_one_event() -> None:
             assert terminals(body) == 1
             assert events(body)[-1][1]["error"]["type"] == "overloaded_error"
         await until(lambda: all(call.gone.is_set() for call in upstream.calls), within_s=1.0)
+
+
+def ok(call: Call) -> Awaitable[None]:
+    return call.stream(text_answer("fine"))
+
+
+async def phase(one: Bridge) -> str:
+    turns = (await one.report())["turns"]
+    return turns[0]["phase"] if turns else "none"
+
+
+async def until_phase(one: Bridge, wanted: str) -> None:
+    async def there() -> bool:
+        return await phase(one) == wanted
+
+    await until_async(there)
+
+
+def changing(**more: Any) -> dict[str, Any]:
+    return {"state": "changing", "url": None, "model": None, "models": {}, "reason": "starting", **more}
+
+
+async def test_while_the_engine_changes_requests_are_held_with_pings_and_then_served() -> None:
+    async with (
+        engine(ok) as upstream,
+        pod(state=changing()) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, ping_seconds=0.1) as one,
+        asyncio.TaskGroup() as group,
+    ):
+        asking = [
+            group.create_task(one.http.post("/v1/messages", json={**ASK, "stream": stream})) for stream in (True, False)
+        ]
+        await until_phase(one, "queued")
+        await asyncio.sleep(0.25)
+        assert await one.connections() == (2, 0, 0)
+        assert upstream.calls == []
+        supervisor.says(**serving(upstream.url, "m", m=["m", "alias"]))
+        names = [name for name, _ in events((await asking[0]).content)]
+        assert names[:2] == ["ping", "ping"]
+        assert names[-1] == "message_stop"
+        assert (await asking[1]).json()["content"][0]["text"] == "fine"
+
+
+async def test_an_engine_that_is_down_is_said_at_once_with_the_reason() -> None:
+    async with (
+        pod(state=changing(state="down", reason="no GPU left")) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path) as one,
+    ):
+        await until(lambda: bool(supervisor.told))
+        async with asyncio.timeout(0.5):
+            answer = await one.http.post("/v1/messages", json={**ASK, "stream": True})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (529, "overloaded_error")
+        assert "no GPU left" in answer.json()["error"]["message"]
+
+
+async def test_a_hold_has_a_limit() -> None:
+    async with (
+        pod(state=changing()) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, hold_seconds=0.1) as one,
+    ):
+        answer = await one.http.post("/v1/messages", json=ASK)
+        assert (answer.status_code, "starting" in answer.json()["error"]["message"]) == (529, True)
+
+
+async def test_an_engine_that_restarts_costs_a_wait_and_not_the_turn() -> None:
+    """It refuses connections for a while, and nobody says that it changes."""
+    async with engine(ok) as gone:
+        port = gone.port
+    async with bridge(gone.url, refused_seconds=5.0) as one, asyncio.TaskGroup() as group:
+        asking = group.create_task(one.http.post("/v1/messages", json=ASK))
+        await until_phase(one, "queued")
+        async with engine(ok, port=port):
+            assert (await asking).status_code == 200
+
+
+MODELS = {"glm": ["glm-4", "claude-glm"], "qwen": ["qwen-3"]}
+
+
+async def test_a_request_for_another_model_gets_it_swapped_in() -> None:
+    async with (
+        engine(ok) as upstream,
+        pod(state=serving(upstream.url, "qwen", **MODELS)) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, swap="on", ping_seconds=0.05) as one,
+        asyncio.TaskGroup() as group,
+    ):
+        supervisor.answer = lambda command: supervisor.says(state="changing", reason="swapping to glm") or OK
+        ask = {**ASK, "stream": True, "model": "claude-glm[1m]"}
+        await until(lambda: bool(supervisor.told))
+        asking = group.create_task(one.http.post("/v1/messages", json=ask))
+        await until_phase(one, "swapping")
+        await asyncio.sleep(0.1)
+        supervisor.says(state="serving", model="glm")
+        answer = await asking
+        assert events(answer.content)[0][0] == "ping"
+        assert events(answer.content)[-1][0] == "message_stop"
+        assert {"cmd": "swap", "model": "glm"} in supervisor.got
+        assert [call.body["model"] for call in upstream.calls] == ["glm-4"]
+        assert (await one.report())["totals"]["swap_waits"] == 1
+
+
+async def test_a_swap_that_is_refused_for_long_is_an_error_to_retry() -> None:
+    async with (
+        engine(ok) as upstream,
+        pod(state=serving(upstream.url, "qwen", **MODELS)) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, swap="on") as one,
+    ):
+        supervisor.answer = lambda _: b'{"ok":false,"error":"dwell time, 400 s left","wait_s":400}\n'
+        await until(lambda: bool(supervisor.told))
+        answer = await one.http.post("/v1/messages", json={**ASK, "model": "glm-4"})
+        assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (529, True)
+        assert "dwell time, 400 s left" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("unknown", "status"), [("serve", 200), ("refuse", 404)])
+async def test_without_swaps_another_model_is_as_good_as_unknown(unknown: str, status: int) -> None:
+    async with (
+        engine(ok) as upstream,
+        pod(state=serving(upstream.url, "qwen", **MODELS)) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, unknown_model=unknown) as one,
+    ):
+        await until(lambda: bool(supervisor.told))
+        answer = await one.http.post("/v1/messages", json={**ASK, "model": "glm-4"})
+        assert answer.status_code == status
+        assert [call.body["model"] for call in upstream.calls] == ["qwen-3"] * (status == 200)
+        assert not [command for command in supervisor.got if command["cmd"] == "swap"]
+
+
+@pytest.mark.parametrize("kind", ["queued", "swapping", "refused"])
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "one message"])
+async def test_a_client_that_leaves_while_it_is_held_is_noticed(kind: str, stream: bool) -> None:
+    state = changing() if kind == "queued" else serving("http://127.0.0.1:1", "qwen", **MODELS)
+    async with (
+        pod(state=state) as supervisor,
+        bridge(None, bootstrap_socket=supervisor.path, swap="on", refused_seconds=9.0) as one,
+    ):
+        await until(lambda: bool(supervisor.told))
+        model = "glm-4" if kind == "swapping" else "qwen-3"
+        _, writer = await start(one, "/v1/messages", {**ASK, "stream": stream, "model": model})
+        await until_phase(one, "queued" if kind == "refused" else kind)
+        writer.close()
+        async with asyncio.timeout(1.0):
+            await idle(one)
+        assert (await one.report())["totals"]["client_gone"] == 1
+
+
+async def test_three_hundred_silent_streams_are_pinged_and_complete_and_health_does_not_wait() -> None:
+    go_on = asyncio.Event()
+
+    async def slow(call: Call) -> None:
+        await go_on.wait()
+        await call.stream(text_answer("fine"))
+
+    async with engine(slow) as upstream, bridge(upstream.url, ping_seconds=0.2, max_streams=300) as one:
+        limits = httpx.Limits(max_connections=None)
+        headers = {"x-api-key": CLIENT}
+        async with (
+            httpx.AsyncClient(base_url=one.http.base_url, headers=headers, timeout=30, limits=limits) as many,
+            asyncio.TaskGroup() as group,
+        ):
+            asking = [group.create_task(many.post("/v1/messages", json={**ASK, "stream": True})) for _ in range(300)]
+            await until(lambda: len(upstream.calls) == 300, within_s=20)
+            report = await one.report()
+            assert report["connections"]["upstreams"] == report["connections"]["upstream_sockets"] == 300
+            async with asyncio.timeout(1.0):
+                assert (await one.http.get("/healthz")).status_code == 200
+            await asyncio.sleep(0.3)
+            go_on.set()
+            for task in asking:
+                names = [name for name, _ in events((await task).content)]
+                assert (names[0], names[-1]) == ("ping", "message_stop")
+        await idle(one)
+
+
+async def test_an_answer_in_one_piece_is_kept_alive_by_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "PAD_FIRST_S", 0.05)
+    monkeypatch.setattr(exchange, "PAD_S", 0.05)
+
+    async def slow(call: Call) -> None:
+        await asyncio.sleep(0.2)
+        await call.stream(text_answer("fine"))
+
+    async with engine(slow) as upstream, bridge(upstream.url) as one:
+        answer = await one.http.post("/v1/messages", json=ASK)
+        assert answer.content.startswith(b"  ")
+        assert answer.json()["content"][0]["text"] == "fine"
+
+        async def fails(call: Call) -> None:
+            await asyncio.sleep(0.2)
+            await call.answer(500, {"error": {"message": "x"}})
+
+        upstream.script = fails
+        with pytest.raises(httpx.RemoteProtocolError):  # never a whole answer that is none
+            await one.http.post("/v1/messages", json=ASK)
+        await idle(one)
+
+
+async def test_a_client_that_does_not_read_holds_the_engine_back() -> None:
+    sent = [0]
+
+    async def pours(call: Call) -> None:
+        await call.head()
+        while True:
+            await call.say(chunk({"content": "x" * 10_000}))
+            sent[0] += 10_000
+
+    async with engine(pours) as upstream, bridge(upstream.url) as one:
+        _, writer = await start(one, "/v1/messages", {**ASK, "stream": True})
+        await until(lambda: sent[0] > 0)
+        before = -1
+        while sent[0] != before:
+            before = sent[0]
+            await asyncio.sleep(0.1)
+        assert before < 30_000_000  # the sockets' buffers and ours, then nothing more
+        writer.transport.abort()
+        await idle(one)

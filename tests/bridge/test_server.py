@@ -46,9 +46,11 @@ class Process:
 
 
 @asynccontextmanager
-async def start(env: dict[str, str], fds: tuple[int, ...] = ()) -> AsyncIterator[Process]:
+async def start(
+    env: dict[str, str], fds: tuple[int, ...] = (), arguments: tuple[str, ...] = ()
+) -> AsyncIterator[Process]:
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "bridge"),
+        *(sys.executable, "-P", "-m", "bridge", *arguments),
         cwd=ROOT,
         env={**env, "PYTHONPATH": str(ROOT)},
         pass_fds=fds,
@@ -193,3 +195,17 @@ async def test_connections_wait_while_no_bridge_runs() -> None:
             async with start(env, (sock.fileno(),)):
                 answer = await waiting
     assert json.loads(answer.content)["content"] == [{"type": "text", "text": "x"}]
+
+
+async def test_sigusr1_says_where_it_stands_and_it_goes_on() -> None:
+    async with engine(lambda call: call.stream(text_answer("x"))) as upstream, listening() as (sock, http):
+        env = environment(upstream.url, PASSERELLE_LISTEN_FD=str(sock.fileno()))
+        async with start(env, (sock.fileno(),)) as process:
+            await http.get("/healthz")
+            process.child.send_signal(signal.SIGUSR1)
+            assert (await http.post("/v1/messages", json=ASK)).status_code == 200
+            process.child.send_signal(signal.SIGTERM)
+            code, log = await process.ended()
+    assert code == 0
+    assert "most recent call first" in log
+    assert "bridge/server.py" in log
