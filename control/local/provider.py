@@ -16,11 +16,12 @@ from pathlib import Path
 from control import draft
 from control.clock import Clock
 from control.errors import NoSuchPod, PortInUse, Refused, Unreachable
+from control.hub_dir import DirStore
 from control.local import logs as local_logs
 from control.local import processes
 from control.local.store import LocalPod, ProcessMark, Store
 from control.models import Bill, Pod, PodId, PodLogLine, PodState, Price, Tokens
-from control.store import home, write_whole
+from control.store import home
 
 DEFAULT_PRICE = 0.74
 """Dollars per hour: what the pod would cost if it were rented; nothing is billed for it."""
@@ -54,6 +55,7 @@ class LocalProvider:
     """See control.provider.Provider."""
 
     name = "local"
+    look_every_s = 0.5
 
     def __init__(self, root: Path | None = None) -> None:
         self._store = Store(root or home())
@@ -72,8 +74,11 @@ class LocalProvider:
         pod = LocalPod(pod_id, time.time(), options.engine, vllm, port, options.price)
         try:
             self._store.save(pod)
-            self._store.save_tokens(pod_id, Tokens(_token("client"), _token("operator")))
-            write_whole(self._store.hub(pod_id) / "pod.toml", text.encode(), 0o644)
+            tokens = Tokens(_token("client"), _token("operator"))
+            self._store.save_tokens(pod_id, tokens)
+            hub = DirStore(str(self._store.hub(pod_id)))
+            await hub.make()
+            await hub.publish(draft.sealed(text, tokens.operator), (await hub.read(())).commit, "as it was created")
             return await self.start(pod_id)
         except BaseException:
             await self.terminate(pod_id)
@@ -160,7 +165,7 @@ class LocalProvider:
         state = self._store.state(pod_id)
         state.mkdir(parents=True, exist_ok=True)
         tokens = self._store.tokens(pod_id)
-        argv = [sys.executable, "-P", "-m", "bootstrap", "run", "--config", str(self._store.hub(pod_id) / "pod.toml")]
+        argv = [sys.executable, "-P", "-m", "bootstrap", "run", "--hub", f"dir://{self._store.hub(pod_id)}"]
         argv += ["--state", str(state), "--host", "127.0.0.1", "--port", str(pod.port)]
         argv += ["--socket", str(self._store.socket(pod_id)), *(f"--vllm={part}" for part in pod.vllm)]
         env = os.environ | {

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from bootstrap import seal
+from control.draft import ConfigRefused, check
 from control.errors import NoSuchPod, PortInUse, Refused
+from control.hub import CONFIG, SIGNATURE
+from control.hub_dir import DirStore
 from control.local import processes
-from control.local.provider import ConfigRefused, LocalProvider, Options, check_config
+from control.local.provider import LocalProvider, Options
 from control.local.store import Store
 from control.models import PodId, PodState
 
@@ -150,4 +154,14 @@ async def test_a_real_engine_needs_a_config(provider: LocalProvider) -> None:
 
 
 def test_a_good_config_is_read() -> None:
-    assert check_config(GOOD, "x").serial == 3
+    assert check(GOOD, "x").serial == 3
+
+
+@pytest.mark.process
+async def test_what_a_pod_is_created_with_is_a_signed_version(provider: LocalProvider, tmp_path: Path) -> None:
+    pod = await provider.create(Options())
+    token = (await provider.tokens(pod.id)).operator
+    store = DirStore(str(Store(tmp_path).hub(pod.id)))
+    found = await store.read((CONFIG, SIGNATURE))
+    assert seal.check(found.files[CONFIG], found.files[SIGNATURE].decode(), token) is None
+    assert [version.title for version in await store.history(5)] == ["as it was created"]
