@@ -36,12 +36,10 @@ class Blocks:
         self._opened = 0
 
     def take(self, part: Part) -> list[Sent]:
-        block = self._block
-        if block is None:
-            if part.call in self._ended:
-                return []
-            block = self._block = _Block(part.kind, part.call)
-        elif block.kind != part.kind or block.call != part.call:
+        if part.call in self._ended:
+            return []
+        block = self._block = self._block or _Block(part.kind, part.call)
+        if block.kind != part.kind or block.call != part.call:
             if block.kind != "tool_use" or block.arguments.closed:
                 return self._close(block, complete=True) + self.take(part)
             self._held.append(part)

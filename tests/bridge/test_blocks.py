@@ -170,6 +170,11 @@ def test_what_was_held_is_sent_as_soon_as_the_call_before_it_is_whole() -> None:
     ]
 
 
+def test_what_comes_late_for_a_call_that_ended_does_not_cut_the_text_after_it() -> None:
+    got = run(part(0, "{}", "f"), text("a"), part(0, "}"), text("b"))
+    assert shape(got) == [("tool_use", "f", "{}"), ("text", "", "ab")]
+
+
 ANY = st.lists(
     st.builds(thinking, st.text(max_size=3))
     | st.builds(text, st.text(max_size=3))
