@@ -32,7 +32,7 @@ class EngineLog:
         self._bytes: dict[str, float] = {}
         self._figures: dict[str, float] = {}
         self._kernels: dict[str, str] = {}
-        self._fault: Fault | None = None
+        self.fault: Fault | None = None
 
     @property
     def phase(self) -> str:
@@ -47,15 +47,15 @@ class EngineLog:
         self._figures |= {name: float(value.replace(",", "")) for name, value in _read("figures", said["text"])}
         self._kernels |= dict(_read("kernels", said["text"]))
         fault = _known(said["text"], self.phase) or self._unknown(said)
-        rank = _RANK[self._fault.severity] if self._fault else -1
+        rank = _RANK[self.fault.severity] if self.fault else -1
         if fault and (_RANK[fault.severity] > rank or rank == 0):
-            self._fault = fault
+            self.fault = fault
 
     def boot(self, now: float) -> Boot:
         ends = [at for _, at in self._phases[1:]] + [now]
         phases = [self._phase(name, at, end) for (name, at), end in zip(self._phases, ends, strict=True)]
         ready = self.phase == "ready"
-        return Boot(tuple(phases), ready, dict(self._figures), dict(self._kernels), self._fault)
+        return Boot(tuple(phases), ready, dict(self._figures), dict(self._kernels), self.fault)
 
     def _follow(self, text: str, at: float) -> None:
         for name, row in _LOG["phases"].items():

@@ -5,6 +5,7 @@ Run by the engine's interpreter as: model_size REPO [REVISION]
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def local(folder: Path) -> dict[str, Any]:
 
 
 def remote(repo: str, revision: str | None) -> dict[str, Any]:
+    os.environ.pop("HF_HUB_OFFLINE", None)  # read once, at the import
     hub = importlib.import_module("huggingface_hub")
     info = hub.HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=20)
     folder = Path(hub.constants.HF_HUB_CACHE, f"models--{repo.replace('/', '--')}", "blobs")
