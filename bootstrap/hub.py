@@ -15,7 +15,7 @@ TAIL = 200_000  # bytes of the log that are mirrored
 # Commits are counted per account, not per pod, and 128 an hour was the lowest quota seen. So a pod has 42 in its first
 # hour and 12 in each later one; what the Hub refuses all the same is obeyed.
 CADENCE = ((12, 0.0), (36, 60.0), (2**63, 300.0))  # up to so many commits, so many seconds between them at least
-_URL = re.compile(r"hf://(?:(datasets|spaces)/)?([\w.-]+/[\w.-]+)(?:/(\S*?))?/?$")
+_URL = re.compile(r"hf://(?:(datasets|spaces)/)?((?!(?:datasets|spaces)/)[\w.-]+/[\w.-]+)(?:/(\S*?))?/?$")
 _WINDOW = re.compile(r";\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)")
 
 

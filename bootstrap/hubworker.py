@@ -159,7 +159,7 @@ class Worker:
             self._failures[task] = failures + 1
         except Problem as problem:
             said = f"failed: {problem}"
-        if said and said != self._told.get(task):
+        if said.startswith("new ") or (said and said != self._told.get(task)):
             self._told[task] = said
             say(f"{task} {said}")
 
