@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from bootstrap import toml_reader
 from bootstrap.spec import ROWS, SpecError, load, parse
 from tests.bootstrap import settings_table
 
-DOC = Path(__file__).parents[2] / "docs" / "config.md"
+ROOT = Path(__file__).parents[2]
+DOC = ROOT / "docs" / "config.md"
 MINIMAL = '[serve]\nmodel = "a"\n[models.a]\nrepo = "x/a"\n'
 WHOLE = re.findall(r"```toml\n(serial.*?)```", DOC.read_text(encoding="utf-8"), re.DOTALL)[0]
 
@@ -45,6 +48,24 @@ def test_the_documentation_says_of_every_setting_what_the_table_says(section: st
     heading = f"## [{section}]\n" if section else "## Top level\n"
     part = DOC.read_text(encoding="utf-8").split(heading, 1)[1].split("\n## ", 1)[0]
     assert settings_table.table(section) in part
+
+
+def settings_read(path: Path) -> Iterator[tuple[str, str]]:
+    """Every `spec.section.key` of a source: mypy cannot know which keys there are."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            owner = ast.unparse(node.value.value)
+            if re.search(r"(?:^|[._])(?:spec|wanted|running|known)$", owner):
+                yield node.value.attr, node.attr
+
+
+def test_the_settings_that_are_read_are_in_the_table() -> None:
+    known = {path[:2] for path in ROWS if len(path) > 1}
+    sections = {section for section, _ in known} - {"models"}
+    sources = [path for package in ("bootstrap", "control", "console") for path in (ROOT / package).rglob("*.py")]
+    read = {where for path in sources for where in settings_read(path) if where[0] in sections}
+    assert ("serve", "model") in read
+    assert read <= known
 
 
 VARIABLES = [
