@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,8 @@ def create(context: click.Context, /, provider: str, as_json: bool, dry_run: boo
       passerelle pod create --provider runpod --gpu a40 --gpu ada --max-price 0.8 --budget 5
       passerelle pod create --provider runpod --gpu h200 --dry-run
     """
+    if asked["like"] and context.get_parameter_source("provider") is click.core.ParameterSource.DEFAULT:
+        provider = "runpod"
     _only_for(context, provider)
     if provider == "local":
         _embedded(Options(**{name: asked[name] for name in EMBEDDED}), as_json, dry_run)
@@ -113,6 +116,7 @@ async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, 
     if account.balance is None:
         click.echo(f"balance: -  ({account.reason})", err=True)
     launch.check_funds(account, planned[0].offer)
+    click.echo(f"the pod will be called {name}", err=True)
     made = await provider.create(order, planned, name, lambda line: click.echo(line, err=True))
     click.echo(f"rented: pod {made.id} ({name}), {made.price.per_hour:.2f} $/h from now on", err=True)
     if order.hub:
@@ -199,8 +203,12 @@ async def _catalogue(provider: RunPodProvider, machine: Machine) -> tuple[str, .
 
 
 def _show_requests(provider: RunPodProvider, order: Order, planned: tuple[Attempt, ...], name: str) -> None:
+    from control.keys import masked
+    from control.runpod.launch import secrets_in
+
     click.echo(f"POST {provider.access.api}/v2/pods\nauthorization: Bearer •••")
-    echo_json(provider.request(order, planned[0], name))
+    body = json.dumps(provider.request(order, planned[0], name), indent=2, ensure_ascii=False)
+    click.echo(masked(body, (provider.access.key, *secrets_in(order))))
     click.echo(f"\nin this order, until one has room ({len(planned)}):")
     for attempt in planned:
         click.echo(f"  {attempt}, stock {attempt.offer.stock}")

@@ -58,18 +58,22 @@ def tokens_of(metrics: EngineMetrics) -> Tokens | None:
 
 
 class Ledger:
-    """One pod's entry, written now and then: a crash loses seconds of it."""
+    """One pod's entry, written now and then: a crash loses seconds of it, a full disk the rest."""
 
     def __init__(self, home: Path, pod_id: PodId) -> None:
         self._path = Folders(home).folder(pod_id) / FILE
         self.entry = self._load()
         self._written_at = 0.0
+        self._can_write = True
 
     def see(self, busy: bool, tokens: Tokens | None, now: float) -> None:
         self.entry = see(self.entry, busy, tokens, now)
-        if now - self._written_at >= WRITE_EVERY_S and self._path.parent.is_dir():
+        if self._can_write and now - self._written_at >= WRITE_EVERY_S and self._path.parent.is_dir():
             self._written_at = now
-            write_whole(self._path, msgspec.json.encode(self.entry), 0o644)
+            try:
+                write_whole(self._path, msgspec.json.encode(self.entry), 0o644)
+            except OSError:
+                self._can_write = False
 
     def _load(self) -> Entry:
         """What cannot be read is begun anew: it is a record of work, not of money."""

@@ -21,6 +21,11 @@ class Provider(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def look_every_s(self) -> float:
+        """How often get() may be asked while something changes."""
+        ...
+
     async def list(self) -> tuple[Pod, ...]:
         """Every pod that is not terminated, newest first."""
         ...

@@ -17,7 +17,6 @@ from control.phases import Phase, Progress
 from control.podlink import PodLink
 from control.provider import Provider
 
-LOOK_EVERY_S = 2.0
 STOP_AGAIN_S = 15.0
 STOPPED_WITHIN_S = 180.0
 
@@ -56,7 +55,7 @@ async def serving(
                 f"pod {pod_id} is stuck: {more or phases.WORDS[phase]}, for {phases.clock(now - progress.since)}",
                 f"see passerelle pod logs {pod_id}; another machine: passerelle pod terminate {pod_id}, then create",
             )
-        await clock.sleep(LOOK_EVERY_S)
+        await clock.sleep(max(1.0, provider.look_every_s))
 
 
 async def look(provider: Provider, pod_id: PodId) -> tuple[Pod, Phase, str]:
@@ -123,7 +122,7 @@ async def exited(provider: Provider, pod_id: PodId, clock: Clock, say: Say) -> P
         if now - asked > STOP_AGAIN_S:
             asked = now
             await provider.stop(pod_id)
-        await clock.sleep(0.2 if now - began < 3 else LOOK_EVERY_S)
+        await clock.sleep(provider.look_every_s)
 
 
 async def _seen(provider: Provider, pod_id: PodId) -> tuple[Pod | None, str]:

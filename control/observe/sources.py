@@ -16,6 +16,7 @@ import msgspec
 from bootstrap.report import Status
 from bridge.report import PodReport
 from control.errors import PasserelleError, Unauthorized
+from control.ledger import Ledger, tokens_of
 from control.models import PodId, PodState, Target
 from control.observe import scrape
 from control.observe.reduce import reduce
@@ -26,11 +27,10 @@ from control.observe.updates import PodLost, PodSeen, ReportLost, ReportSeen, Up
 from control.observe.view import snapshot
 from control.podlink import PodLink, PortSilent
 from control.provider import Provider
+from control.store import home
 
 REPORT_EVERY_S = 1.0
 POD_EVERY_S = 5.0
-POD_EVERY_CHANGING_S = 0.5
-"""While a pod starts or stops, the operator waits for the provider's word."""
 
 Publish = Callable[[Snapshot], None]
 T = TypeVar("T")
@@ -44,9 +44,12 @@ class Watch:
     pod_id: PodId
     target: Target
     state: State = field(default_factory=State)
+    ledger: Ledger | None = None
+    """What the pod worked while it was watched; only a watch that goes on keeps it."""
 
     async def run(self, publish: Publish) -> None:
         """Poll for ever; `publish` gets a snapshot after each poll of the bridge and each change of the pod."""
+        self.ledger = Ledger(home(), self.pod_id)
         async with PodLink(self.target) as link, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._poll_pod(publish))
             tasks.create_task(self._poll_bridge(link, publish))
@@ -59,7 +62,7 @@ class Watch:
             if before != after:
                 self._publish(publish)
             changing = after in (PodState.STARTING, PodState.STOPPING)
-            await asyncio.sleep(POD_EVERY_CHANGING_S if changing else POD_EVERY_S)
+            await asyncio.sleep(self.provider.look_every_s if changing else POD_EVERY_S)
 
     async def _poll_bridge(self, link: PodLink, publish: Publish) -> None:
         due = time.monotonic()
@@ -92,6 +95,9 @@ class Watch:
         return self.state.pod is not None and self.state.pod.state in (PodState.EXITED, PodState.TERMINATED)
 
     def _fold(self, update: Update) -> None:
+        if self.ledger is not None and isinstance(update, ReportSeen):
+            tokens = tokens_of(update.metrics) if update.metrics else None
+            self.ledger.see(bool(update.report.turns), tokens, time.time())
         self.state = reduce(self.state, update, time.monotonic(), time.time())
 
     def _publish(self, publish: Publish) -> None:

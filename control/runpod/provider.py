@@ -37,6 +37,8 @@ class RunPodProvider:
     """See control.provider.Provider; `create`, `offers`, `bill`, `account` and `adopt` are its own."""
 
     name = "runpod"
+    look_every_s = 4.0
+    """RunPod's limit is some 60 requests a minute for the whole account, and a start may take 20 minutes."""
 
     def __init__(self, access: Access, store: Store, keys: Keys, clock: Clock | None = None) -> None:
         self.access = access

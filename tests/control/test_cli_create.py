@@ -137,7 +137,7 @@ def test_the_same_again_elsewhere(
     has(monkeypatch, Account(None, None, None, "-"))
     assert run([*RENT, "--no-wait", "--json", "--disk", "70"], None) == 0
     first = json.loads(capsys.readouterr().out)
-    like = ["pod", "create", "--provider", "runpod", "--like", first["id"], "--gpu", "h200", "--no-wait", "--json"]
+    like = ["pod", "create", "--like", first["id"], "--gpu", "h200", "--no-wait", "--json"]
     assert run(like, None) == 0
     second = json.loads(capsys.readouterr().out)
     assert (second["gpu"], second["id"] != first["id"]) == ("NVIDIA H200", True)

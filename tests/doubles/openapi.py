@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 FILE = Path(__file__).parents[1] / "data" / "runpod-openapi-v2.json"
@@ -33,7 +33,7 @@ def document() -> dict[str, Any]:
 
 @cache
 def _registry() -> Any:
-    return Registry().with_resource(BASE, Resource(document(), DRAFT202012))
+    return Registry().with_resource(BASE, DRAFT202012.create_resource(document()))
 
 
 def operation(method: str, path: str) -> Operation | None:

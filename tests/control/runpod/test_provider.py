@@ -22,7 +22,7 @@ UP_S = 120.0
 
 
 async def created(provider: RunPodProvider, name: str = "passerelle-1", **changes: object) -> Pod:
-    wanted = order(**changes)  # type: ignore[arg-type]
+    wanted = order(**changes)
     return await provider.create(wanted, await provider.plan(wanted), name, lambda line: None)
 
 
