@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.ledger import Ledger, Record
 from bridge.metrics import Ours, for_report
 from tests.bridge.chunks import DATA
 
+ROOT = Path(__file__).parents[2]
 RECORDED = (DATA / "vllm" / "metrics_capacity.txt").read_text()
 
 
@@ -69,3 +73,14 @@ def test_restarts_are_absent_when_nobody_counts_them() -> None:
     text = Ours(ledger, ledger.connections(sockets=0), started_at=7.0, restarts=None).text()
     assert b"bridge_restarts" not in text
     assert b"passerelle_turns_total" in text
+
+
+def test_the_dashboard_asks_for_nothing_that_is_not_there() -> None:
+    dashboard = (ROOT / "docs" / "grafana" / "passerelle.json").read_text()
+    asked = set(re.findall(r"\b(passerelle_\w+|vllm:\w+)(?=[{),])", dashboard))
+    ledger = Ledger(9)
+    ledger.failed["api_error"] += 1
+    ours = samples(Ours(ledger, ledger.connections(0, 0), started_at=7.0, restarts=3).text().decode())
+    there = {name.partition("{")[0] for name in [*ours, *samples(RECORDED)]}
+    assert len(asked) > 20
+    assert asked - there == set()
