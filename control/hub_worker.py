@@ -30,22 +30,22 @@ _WINDOW = re.compile(r"\br=0;t=(\d+)")
 
 
 class _Wait(Exception):
-    """The Hub answered 429."""
+    """The Hub answered 429, or that it will be away for long."""
 
-    def __init__(self, message: str, seconds: float | None) -> None:
+    def __init__(self, status: int, message: str, seconds: float | None) -> None:
         super().__init__(message)
+        self.kind = "rate limited" if status == 429 else "unreachable"
         self.seconds = seconds
 
 
 def _refuse_long_waits(response: httpx2.Response) -> None:
     """The library would sleep as long as it is told to, an hour for the commit quota."""
-    if response.status_code != 429:
-        return
-    response.read()
     retry, window = response.headers.get("retry-after", ""), _WINDOW.search(response.headers.get("ratelimit", ""))
     seconds = float(retry) if retry.isdigit() else float(window[1]) if window else None
-    if seconds is None or seconds > LONGEST_WAIT_S:
-        raise _Wait(_said(response), seconds)
+    limited, away = response.status_code == 429, response.status_code >= 500
+    if (limited and seconds is None) or ((limited or away) and (seconds or 0.0) > LONGEST_WAIT_S):
+        response.read()
+        raise _Wait(response.status_code, _said(response), seconds)
 
 
 def _said(response: httpx2.Response) -> str:
@@ -79,7 +79,7 @@ class Worker:
         try:
             return {"ok": True, **work[request["op"]](request)}
         except _Wait as wait:
-            return _failure("rate limited", str(wait), retry_s=wait.seconds)
+            return _failure(wait.kind, str(wait), retry_s=wait.seconds)
         except HfHubHTTPError as error:
             return self._http_failure(error)
         except (HFValidationError, ValueError) as error:
