@@ -74,15 +74,15 @@ class Answer:
         too_large = len(self._whole) > _MAX_WHOLE
         return self.fail(EngineBroken(f"the engine's answer is over {_MAX_WHOLE} bytes"), now) if too_large else []
 
+    # What the engine had finished is an answer; anything less is an error.
     def eof(self, now: float) -> list[bytes]:
-        """What the engine had finished is an answer; anything less is an error."""
         if self.ended:
             return []
         out = self._records([self._splitter.rest if self._streams else bytes(self._whole)], now)
         return out if self.ended else out + self._end(now)
 
+    # A finished answer is still a whole one.
     def fail(self, error: BridgeError, now: float) -> list[bytes]:
-        """A finished answer is still a whole one."""
         if self.ended:
             return []
         if self._finish is not None:

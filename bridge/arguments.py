@@ -23,8 +23,8 @@ class Arguments:
         self._open: list[str] = []
         self._quoted = False
 
+    # What may be sent now.
     def take(self, text: str) -> str:
-        """What may be sent now."""
         text, self._kept = self._kept + text, ""
         if self._is_object is None and (sign := _SIGN.match(text)) and sign[2]:
             self._is_object = bool(sign[1]) and sign[2] in '"}'
@@ -33,8 +33,8 @@ class Arguments:
         self._kept = text
         return ""
 
+    # What is left to send. Brackets are closed only when the engine said that it was done.
     def finish(self, complete: bool) -> str:
-        """What is left to send. Brackets are closed only when the engine said that it was done."""
         if not self._is_object:
             return _read(self._kept.strip())
         return "".join(reversed(self._open)) if complete and not self._quoted else ""
@@ -60,8 +60,8 @@ class Arguments:
         return "".join([*out, text[at:]]) if out else text
 
 
+# None for what is no JSON object.
 def parsed(arguments: str) -> dict[str, Any] | None:
-    """None for what is no JSON object."""
     try:
         return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     except msgspec.DecodeError:

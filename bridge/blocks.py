@@ -52,15 +52,15 @@ class Blocks:
         out = self._send(block, whole=False)
         return out + self._close(block, complete=True) if self._held and block.arguments.closed else out
 
+    # Close what is open and replay what is held, in order. `complete`: the engine was done.
     def finish(self, complete: bool) -> list[Sent]:
-        """Close what is open and replay what is held, in order. `complete`: the engine was done."""
         out: list[Sent] = []
         while self._block is not None:
             out += self._close(self._block, complete)
         return out
 
+    # Close what is open and forget what is held: the answer failed.
     def abandon(self) -> list[Sent]:
-        """Close what is open and forget what is held: the answer failed."""
         self._held.clear()
         return self.finish(complete=False)
 

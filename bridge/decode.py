@@ -39,15 +39,10 @@ class End(msgspec.Struct, frozen=True, gc=False): ...
 Event: TypeAlias = Part | Usage | Finish | End
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
 class _Call(msgspec.Struct):
     index: int | None = None
     id: str | None = None
-    function: _Function | None = None
+    function: dict[str, str | None] | None = None  # name, arguments
 
 
 class _Delta(msgspec.Struct):
@@ -65,22 +60,16 @@ class _Choice(msgspec.Struct):
     stop_reason: str | int | None = None
 
 
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
 class _Usage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
+    prompt_tokens_details: dict[str, int | None] | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
 
     def event(self) -> Usage:
-        cached = self.cache_read_input_tokens
-        if self.prompt_tokens_details is not None:
-            cached = self.prompt_tokens_details.cached_tokens
+        cached = (self.prompt_tokens_details or {}).get("cached_tokens", self.cache_read_input_tokens)
         prompt = self.prompt_tokens or (self.input_tokens or 0) + (cached or 0)
         return Usage(prompt, cached, self.completion_tokens or self.output_tokens or 0)
 
@@ -109,9 +98,8 @@ _KINDS: dict[object, Kind] = {"text": "text", "thinking": "thinking", "tool_use"
 _STATUS = {"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_error": 400, "not_found_error": 404}
 
 
+# Keeps what one fragment of a tool call needs to know of the earlier ones.
 class Decoder:
-    """Keeps what one fragment of a tool call needs to know of the earlier ones."""
-
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
         self._ids: list[str] = []
@@ -148,8 +136,8 @@ class Decoder:
             number = self._calls[index] = len(self._ids)
             self._ids.append("")
         self._ids[number] = call_id or self._ids[number]
-        function = call.function or _Function()
-        return Part("tool_use", function.arguments or "", number, call_id, function.name or "")
+        function = call.function or {}
+        return Part("tool_use", function.get("arguments") or "", number, call_id, function.get("name") or "")
 
 
 # Anthropic's events without their text: those bytes go to the client as they are.

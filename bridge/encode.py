@@ -56,8 +56,8 @@ def block_delta(index: int, kind: Kind, text: str) -> Sent:
     return {"type": "content_block_delta", "index": index, "delta": {"type": name, field: text}}
 
 
+# Before a thinking block stops: opaque and never empty, since clients refuse it else, and send it back.
 def signature_delta(index: int, message_id: str) -> Sent:
-    """Before a thinking block stops: opaque and never empty, since clients refuse it else, and send it back."""
     signature = base64.b64encode(hashlib.sha256(f"{message_id}:{index}".encode()).digest()).decode()
     delta = {"type": "signature_delta", "signature": signature}
     return {"type": "content_block_delta", "index": index, "delta": delta}

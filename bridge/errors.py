@@ -22,8 +22,8 @@ class BridgeError(Exception):
         super().__init__(message)
         self.message = message
 
+    # The JSON body, or the `data:` of an error event; `type` where it is not its own.
     def envelope(self, request_id: str, type: str | None = None) -> bytes:
-        """The JSON body, or the `data:` of an error event; `type` where it is not its own."""
         error = {"type": type or self.type, "message": self.message}
         return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 

@@ -20,20 +20,20 @@ _REFUSED = (
 
 
 # What counts is a line that is such a marker and nothing else (tables.toml); prose, code and quoted text do not.
+# In "refuse" the agent gets, instead of the content, an input that its own check refuses and that says why.
 class Guard:
-    """`found` are the markers of this answer. In "refuse" the agent gets, instead of the content, an input that its own
-    check refuses and that says why; in "warn" the call goes through."""
+    """`found` are the markers of this answer."""
 
     def __init__(self, mode: Literal["warn", "refuse"]) -> None:
         self.found: list[str] = []
         self._refuses = mode == "refuse"
 
+    # Whether its arguments must be whole before any of them is sent.
     def holds(self, tool: str) -> bool:
-        """Whether its arguments must be whole before any of them is sent."""
         return self._refuses and tool in _TABLE["tools"]
 
+    # What to send instead of a call's arguments, which are whole; None: they are sound, or none of ours.
     def review(self, tool: str, arguments: str) -> str | None:
-        """What to send instead of a call's arguments, which are whole; None: they are sound, or none of ours."""
         call = (parsed(arguments) if tool in _TABLE["tools"] else None) or {}
         texts = [value for name, value in call.items() if name in _TABLE["fields"] and isinstance(value, str)]
         markers = [found.group().strip() for text in texts if (found := _MARKER.search(text))]

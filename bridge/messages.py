@@ -143,9 +143,6 @@ def _text(block: Block) -> str:
             return f"Tool {change[5:]}: {_tool_name(object_at(block, 'tool'))}"
         case "document":
             return "\n".join(filter(None, [_field(block, "title"), _document(object_at(block, "source"))]))
-        case "search_result":
-            found = map(_text, _blocks(block.get("content") or [], "search_result.content"))
-            return "\n".join([_field(block, "title"), _field(block, "source"), *found])
         case other:
             return f"[a block of type {other} is not shown to this model]"
 

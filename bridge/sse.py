@@ -19,8 +19,8 @@ class Splitter:
         self.rest = b""
         self._limit = limit
 
+    # The records that ended, without their blank line; all to be taken. Raises EngineBroken past the limit.
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The records that ended, without their blank line; all to be taken. Raises EngineBroken past the limit."""
         known = self.rest + chunk
         *records, self.rest = known.split(b"\n\n") if b"\r" not in known else _BLANK_LINE.split(known)
         for record in records:
@@ -33,8 +33,8 @@ class Splitter:
             raise EngineBroken(f"the engine sent a record of more than {self._limit} bytes")
 
 
+# Empty where there is none: comments, other fields.
 def data_of(record: bytes) -> bytes:
-    """Empty where there is none: comments, other fields."""
     if record.startswith(b"data: ") and b"\n" not in record and b"\r" not in record:
         return record[6:]
     lines = _LINE_END.split(record.removeprefix(_BOM))
