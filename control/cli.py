@@ -121,7 +121,17 @@ def show(screen: OpenScreen | None, session: object, theme: str | None) -> None:
 
 def run(argv: list[str], screen: OpenScreen | None) -> int:
     """Run one command line; returns its exit code and never raises for what a user can cause."""
-    from control import cli_bridge, cli_config, cli_connect, cli_cost, cli_create, cli_demo, cli_doctor, cli_link
+    from control import (
+        cli_bridge,
+        cli_config,
+        cli_connect,
+        cli_cost,
+        cli_create,
+        cli_demo,
+        cli_doctor,
+        cli_link,
+        cli_log,
+    )
 
     cli_create.register(cli)
     cli_cost.register(cli)
@@ -131,6 +141,7 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
     cli_doctor.register(cli)
     cli_bridge.register(cli)
     cli_link.register(cli)  # after the groups that it adds to
+    cli_log.register(cli)
     try:
         cli.main(argv, prog_name="passerelle", standalone_mode=False, obj=screen)
     except PasserelleError as error:

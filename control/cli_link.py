@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from bootstrap.report import LogLine
 from control.cli import echo_json, run_async
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
 from control.models import PodId
-from control.reach import Answer, LogPage, Reach, Via, Way
+from control.reach import Answer, Reach, Via, Way
 from control.ways import Ways
 
 T = TypeVar("T")
 
-FOLLOW_S = 1.0
-FOLLOW_COLD_S = 10.0
-"""Between two looks at a log that is read from where the pod mirrors it."""
+TAIL: Request = {"cmd": "tail", "after": None, "limit": 1}
+"""What a log can be asked; the other ways are asked for the status, which every one of them has."""
 
 pod_argument = click.argument("pod", metavar="[POD]", required=False)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with the way it took.")
@@ -45,6 +43,7 @@ async def open_ways(named: str | None) -> Ways:
     from control.hostkeys import HostKeys
     from control.hub import open_store, parse_dir
     from control.keys import HUGGING_FACE, Keys
+    from control.lastseen import LastSeen
     from control.local.store import Store
     from control.mirror import name_of
     from control.store import home
@@ -63,6 +62,7 @@ async def open_ways(named: str | None) -> Ways:
         identity=mine.identity(),
         socket=local.socket(pod.id) if local else None,
         log_file=log_file or None,
+        last=LastSeen(home(), pod.id),
         store=(lambda: open_store(kept, Keys().get(HUGGING_FACE))) if kept else None,
     )
 
@@ -140,73 +140,22 @@ def keep(pod: str | None, as_json: bool) -> None:
 
 @click.command()
 @pod_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C, by whichever way answers.")
-@click.option("--lines", "-n", default=200, show_default=True, type=click.IntRange(1, 500))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line of the log.")
-def log(pod: str | None, follow: bool, lines: int, as_json: bool) -> None:
-    """The newest lines of a pod's log: from the pod, or from where it mirrors them when it does not answer.
+@json_option
+def boot(pod: str | None, as_json: bool) -> None:
+    """How far a pod's start is: phases with times, what the engine found, and the fault that stops it.
 
-    \b
-    Example:
-      passerelle log --follow
+    Exit code: 0 it serves, 1 it is on the way, 2 it will not come up by itself, 3 nothing is known of it.
     """
-    printed = Printed(as_json)
+    from control import boot as told
 
-    async def work(reach: Reach) -> None:
-        page = await reach.log(None, lines)
-        printed.page(page)
-        while follow:
-            await asyncio.sleep(FOLLOW_COLD_S if page.age_s else FOLLOW_S)
-            page = await _next(reach, page, printed)
-
-    with_reach(pod, work)
-
-
-class Printed:
-    """What a log's reader has seen: lines on stdout, the way when it changes on stderr."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._way = ""
-        self._last_at = 0.0
-
-    def page(self, answer: Answer[LogPage]) -> None:
-        self.note(answer.how() or (answer.via.value if self._way else ""), answer.via)
-        for line in answer.value.lines:
-            self._last_at = max(self._last_at, line.at)
-            self._print(line, answer.via)
-
-    def unseen(self, answer: Answer[LogPage]) -> Answer[LogPage]:
-        """After a change of ways, whose numbers differ: the lines that are newer than the last one printed."""
-        lines = tuple(line for line in answer.value.lines if line.at > self._last_at)
-        return Answer(LogPage(lines, answer.value.next), answer.via, answer.age_s, answer.passed)
-
-    def note(self, words: str, key: str) -> None:
-        if words and self._way != key:
-            click.echo(f"-- {words}", err=True)
-        self._way = key
-
-    def _print(self, line: LogLine, via: Via) -> None:
-        if self._as_json:
-            import msgspec
-
-            click.echo(msgspec.json.encode({"via": via.value} | msgspec.to_builtins(line)))
-            return
-        at = time.strftime("%H:%M:%S", time.localtime(line.at))
-        click.echo(f"{at} {line.source:9} {line.level:7} {line.text}")
-
-
-async def _next(reach: Reach, before: Answer[LogPage], printed: Printed) -> Answer[LogPage]:
-    """The next page. A pod that cannot be reached at all is said once, and looked for again."""
-    try:
-        page = await reach.log(before.value.next)
-        if (page.via in (Via.HUB, Via.FILE)) != (before.via in (Via.HUB, Via.FILE)):
-            page = printed.unseen(await reach.log(None))
-    except Unreachable as error:
-        printed.note(error.message, "nowhere")
-        return before
-    printed.page(page)
-    return page
+    found = with_reach(pod, lambda reach: reach.status())
+    if as_json:
+        echo_json({"status": replace(found.value, log=()), **way_of(found)})
+    else:
+        click.echo("\n".join(told.lines(found.value)))
+        if how := found.how():
+            click.echo(f"-- {how}", err=True)
+    sys.exit(told.exit_code(found.value))
 
 
 @click.command()
@@ -234,7 +183,7 @@ def link(pod: str | None, as_json: bool) -> None:
 async def _tried(way: Way) -> dict[str, object]:
     began = time.monotonic()
     try:
-        said = await way.ask({"cmd": "tail", "after": None, "limit": 1})
+        said = await way.ask(TAIL if way.via in (Via.HUB, Via.FILE) else {"cmd": "status"})
     except PasserelleError as error:
         return {"via": way.via.value, "ok": False, "says": error.message}
     took = time.monotonic() - began
@@ -274,5 +223,5 @@ def register(cli: click.Group) -> None:
     """Add these verbs to the command."""
     group_of(cli, "bridge", "The bridge in the pod.").add_command(restart_bridge)
     group_of(cli, "engine", "The engine in the pod.").add_command(restart_engine)
-    for verb in (swap, drain, keep, log, link, ssh_key):
+    for verb in (swap, drain, keep, boot, link, ssh_key):
         cli.add_command(verb)

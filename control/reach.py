@@ -29,6 +29,8 @@ class Via(StrEnum):
     HUB = "hub"
     FILE = "file"
     """What the pod wrote on this machine, for an embedded one."""
+    MEMORY = "memory"
+    """What we ourselves last saw of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ HOW = {
     Via.SSH: "over SSH",
     Via.HUB: "from the log's mirror on the Hub",
     Via.FILE: "from the log's file",
+    Via.MEMORY: "as it was last seen from here",
 }
 
 
@@ -82,7 +85,8 @@ class LogPage:
 class Way(Protocol):
     """One way to a pod. Raises Unreachable when it leads nowhere; any other error is the pod's own word."""
 
-    via: Via
+    @property
+    def via(self) -> Via: ...
 
     async def ask(self, request: Request) -> Said: ...
 

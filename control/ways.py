@@ -17,6 +17,7 @@ from control import mirror, supervisor
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
 from control.hub import HubStore
+from control.lastseen import LastSeen
 from control.models import Pod, PodId, SshAddress, Target
 from control.reach import Passed, Reach, Said, Via, Way, needs_the_pod
 
@@ -124,6 +125,42 @@ class File:
             raise Unreachable(f"{self.path}: {error.strerror}") from error
 
 
+@dataclass(slots=True)
+class Memory:
+    """The status that was last seen from this machine."""
+
+    last: LastSeen
+    via: Via = Via.MEMORY
+
+    async def ask(self, request: Request) -> Said:
+        needs_the_pod(request)
+        if request["cmd"] != "status":
+            raise Unreachable("it holds the last status, and no log")
+        kept = await asyncio.to_thread(self.last.read)
+        if kept is None:
+            raise Unreachable("it was never seen from here")
+        status, at = kept
+        return Said({"status": status}, max(0.0, time.time() - at))
+
+
+@dataclass(slots=True)
+class Noted:
+    """A way whose status is remembered."""
+
+    way: Way
+    last: LastSeen
+
+    @property
+    def via(self) -> Via:
+        return self.way.via
+
+    async def ask(self, request: Request) -> Said:
+        said = await self.way.ask(request)
+        if request["cmd"] == "status" and isinstance(status := said.response.get("status"), dict):
+            await asyncio.to_thread(self.last.see, status, time.time())
+        return said
+
+
 class Ways:
     """Every way to one pod, as an async context that gives its Reach."""
 
@@ -136,6 +173,7 @@ class Ways:
         *,
         socket: Path | None = None,
         log_file: Path | None = None,
+        last: LastSeen | None = None,
         store: Callable[[], HubStore] | None = None,
     ) -> None:
         self._stack = AsyncExitStack()
@@ -151,6 +189,8 @@ class Ways:
             ways.append(Ssh(pod.id, pod.ssh, pins, identity, self._stack))
         else:
             missing.append(Passed(Via.SSH, NO_SSH))
+        if last is not None:
+            ways = [*(Noted(way, last) for way in ways), Memory(last)]
         if log_file is not None:
             ways.append(File(log_file))
         elif store is not None:

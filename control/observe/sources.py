@@ -16,6 +16,7 @@ import msgspec
 from bootstrap.report import Status
 from bridge.report import PodReport
 from control.errors import PasserelleError, Unauthorized
+from control.lastseen import LastSeen
 from control.ledger import Ledger, tokens_of
 from control.models import PodId, PodState, Target
 from control.observe import scrape
@@ -46,10 +47,12 @@ class Watch:
     state: State = field(default_factory=State)
     ledger: Ledger | None = None
     """What the pod worked while it was watched; only a watch that goes on keeps it."""
+    last: LastSeen | None = None
+    """The supervisor's last word, for when nothing answers any more."""
 
     async def run(self, publish: Publish) -> None:
         """Poll for ever; `publish` gets a snapshot after each poll of the bridge and each change of the pod."""
-        self.ledger = Ledger(home(), self.pod_id)
+        self.ledger, self.last = Ledger(home(), self.pod_id), LastSeen(home(), self.pod_id)
         async with PodLink(self.target) as link, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._poll_pod(publish))
             tasks.create_task(self._poll_bridge(link, publish))
@@ -95,6 +98,8 @@ class Watch:
         return self.state.pod is not None and self.state.pod.state in (PodState.EXITED, PodState.TERMINATED)
 
     def _fold(self, update: Update) -> None:
+        if self.last is not None and isinstance(update, ReportSeen):
+            self.last.see(update.report.bootstrap, time.time())
         if self.ledger is not None and isinstance(update, ReportSeen):
             tokens = tokens_of(update.metrics) if update.metrics else None
             self.ledger.see(bool(update.report.turns), tokens, time.time())

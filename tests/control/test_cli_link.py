@@ -10,11 +10,9 @@ import pytest
 
 from control.cli import run
 from control.hostkeys import HostKeys
-from control.local.store import Store
-from tests.control.scripted_pod import CLIENT, OPERATOR, POD, Script, log_line, scripted_pod
+from tests.control.scripted_pod import CLIENT, OPERATOR, POD, Script, scripted_pod
 
 OK = {"ok": True}
-LOG = b"2026-11-29T17:29:24.123+00:00 engine    ERROR CUDA out of memory\n"
 
 
 @pytest.fixture(autouse=True)
@@ -105,72 +103,34 @@ def test_a_drain_is_the_bridges_own(silent: Script, capsys: pytest.CaptureFixtur
     assert silent.asked == []
 
 
-def test_the_log_by_the_bridge(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = [log_line(0, "download"), log_line(1, "weights"), log_line(2, "graphs")]
-    pod.bridge["GET /pod/log"] = 200, {"log": kept, "log_next": 2}
-    assert run(["log", POD, "-n", "2"], None) == 0
-    out, err = capsys.readouterr()
-    assert [line.split()[-1] for line in out.splitlines()] == ["weights", "graphs"]
-    assert err == ""
-    assert pod.asked == [("bridge", "GET /pod/log?after=0&limit=5000", None)]
-    assert run(["log", POD, "-n", "2", "--json"], None) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["via"], row["text"]) for row in rows] == [("bridge", "weights"), ("bridge", "graphs")]
-
-
-def test_the_log_of_a_dead_pod_is_what_it_wrote(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with scripted_pod(home, bridge=False):
-        pass
-    path = Store(home).state(POD) / "logs" / "pod.log"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(LOG)
-    assert run(["log", POD], None) == 0
-    out, err = capsys.readouterr()
-    assert "CUDA out of memory" in out
-    assert "-- from the log's file, " in err
-    assert "old" in err
-
-
-def test_following_changes_the_way_and_says_so(
-    pod: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bridge, then the socket as the bridge hangs, then nobody, then the bridge again: no line twice."""
-    pod.bridge["GET /pod/log"] = 200, {"log": [log_line(1, "one")], "log_next": 1}
-    rounds = iter(["socket", "nobody", "bridge", "end"])
-
-    async def next_round(seconds: float) -> None:
-        match next(rounds):
-            case "socket":
-                pod.bridge["GET /pod/log"] = 503, {"error": {"message": "hung"}}
-                pod.socket["tail"] = {"ok": True, "log": [log_line(2, "two")], "log_next": 2}
-            case "nobody":
-                pod.socket["tail"] = "garbage"
-            case "bridge":
-                pod.bridge["GET /pod/log"] = 200, {"log": [log_line(3, "three")], "log_next": 3}
-            case _:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr("control.cli_link.asyncio.sleep", next_round)
-    assert run(["log", POD, "--follow"], None) == 130
-    out, err = capsys.readouterr()
-    assert [line.split()[-1] for line in out.splitlines()] == ["one", "two", "three"]
-    notes = [line for line in err.splitlines() if line.startswith("-- ")]
-    assert "supervisor's socket" in notes[0]
-    assert "cannot be reached" in notes[1]
-    assert notes[2] == "-- bridge"
-    assert [request["after"] for way, what, request in pod.asked if what == "tail"] == [1, 2]
-
-
 def test_link_tries_every_way(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    pod.bridge["GET /pod/log"] = 200, {"log": [], "log_next": 0}
-    pod.socket["tail"] = {"ok": True, "log": [], "log_next": 0}
+    pod.socket["status"] = {"ok": True, "status": {}}
     assert run(["link", POD, "--json"], None) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["via"], row["ok"]) for row in rows] == [("bridge", True), ("socket", True), ("file", False)]
+    assert [(row["via"], row["ok"]) for row in rows] == [
+        ("bridge", True),
+        ("socket", True),
+        ("memory", True),
+        ("file", False),
+    ]
     pod.bridge.clear()
     assert run(["link", POD], None) == 1
     out = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in out] == [["none", "bridge"], ["ok", "socket"], ["none", "file"]]
+    assert [line.split()[0] for line in out] == ["none", "ok", "ok", "none"]
+
+
+def test_boot_says_how_far_it_is_and_remembers(pod: Script, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boot", POD], None) == 0
+    assert capsys.readouterr().out.startswith("engine serving 60.0 s, bridge serving 60.0 s, model m, serial 3")
+    pod.bridge.clear()
+    pod.socket["status"] = "garbage"
+    assert run(["boot", POD, "--json"], None) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["via"], told["status"]["serial"]) == ("memory", 3)
+    assert [passed["via"] for passed in told["passed"]] == ["bridge", "socket"]
+    (home / "pods" / POD / "last_status.json").unlink()
+    assert run(["boot", POD], None) == 3
+    assert "never seen from here" in capsys.readouterr().err
 
 
 def test_a_pinned_host_key_is_shown_and_forgotten(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,6 +153,7 @@ def test_no_verb_says_a_token(silent: Script, capsys: pytest.CaptureFixture[str]
         ["drain", POD],
         ["keep", POD],
         ["log", POD],
+        ["boot", POD, "--json"],
         ["link", POD],
         ["link", POD, "--json"],
     ):
