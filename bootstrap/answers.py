@@ -49,7 +49,7 @@ class Answers:
         return {}
 
     async def _apply(self) -> Message:
-        """Look at the published config now; what came of it."""
+        # Look at the published config now; what came of it.
         pod = self._pod
         if pod.settings.hub is None:
             pod.read_file()

@@ -1,14 +1,15 @@
 """The engine of one model: its log understood, and its death seen even while its API still answers."""
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from bootstrap.enginelog import EngineLog
-from bootstrap.keeper import Keeper, Launch, Shop
+from bootstrap.keeper import Keeper, Launch, Shop, ask
 from bootstrap.machine import SLEEP_LIMIT_S, STARTING, Event, Policy
-from bootstrap.probe import NOTHING, Figures, ask, figures
 
 METRICS_LIMIT_S = 3.0
 METRICS_EVERY_S = 2.0
@@ -19,9 +20,27 @@ STUCK_S = 15.0  # the same, where somebody waits for it to finish what it has
 _CORE = "VLLM::EngineCor"  # a process name is cut after 15 characters
 
 
+_GAUGE = re.compile(
+    rb"^vllm:(num_requests_running|num_requests_waiting|prompt_tokens_total|generation_tokens_total|kv_cache_usage_perc)"
+    rb"(?:\{[^\n]*\})? ([0-9.eE+-]+)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What an engine has to do, and what moves while it does: token counters, and the KV usage during a prefill."""
+
+    requests: float
+    progress: tuple[float, ...]
+
+
+NOTHING = Figures(0.0, ())
+
+
 @dataclass(slots=True)
 class _Signs:
-    """What was seen of one process of it."""
+    # What was seen of one process of it.
 
     log: EngineLog
     moved_at: float
@@ -88,3 +107,11 @@ class Engine(Keeper):
         now = self.shop.clock()
         self.signs = _Signs(EngineLog(now), now)
         return super()._spawn()
+
+
+def figures(metrics: bytes) -> Figures:
+    sums: dict[bytes, float] = defaultdict(float)
+    for name, value in _GAUGE.findall(metrics):
+        sums[name] += float(value)
+    requests = sums.pop(b"num_requests_running", 0.0) + sums.pop(b"num_requests_waiting", 0.0)
+    return Figures(requests, tuple(sums[name] for name in sorted(sums)))

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from bootstrap import hub
 from bootstrap.errors import Problem, failing_as
-from bootstrap.files import replace_file
 from bootstrap.report import VERSION
 
 _LIMIT_S = 8.0  # of each wait in an exchange
@@ -74,6 +73,15 @@ def send(url: str, token: str | None, body: bytes | None = None, **headers: str)
         raise Refused(f"{request.host} answers {error.code}: {text[:200]}", error.code, dict(error.headers)) from error
     except (OSError, HTTPException, ValueError) as error:
         raise Refused(f"{request.host}: {getattr(error, 'reason', None) or error}") from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Whole or not at all. Errors: Problem."""
+    with failing_as(f"cannot write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(content)
+        part.replace(path)
 
 
 class Hub:
@@ -201,7 +209,7 @@ class Worker:
         return ""
 
     def _stop(self, pod: str) -> str:
-        """POST /v2/pods/{id}/action, again and again: the machine's end is the only sure answer."""
+        # POST /v2/pods/{id}/action, again and again: the machine's end is the only sure answer.
         base = os.environ.get("RUNPOD_API_BASE_URL") or "https://api.runpod.io"
         url, body = f"{base.rstrip('/')}/v2/pods/{pod}/action", b'{"action":"stop"}'
         self._due["stop"] = time.time() + 20.0

@@ -1,17 +1,19 @@
 """One service kept as its machine says: actions become signals and processes, and what happens becomes events."""
 
 import asyncio
+import contextlib
+import re
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
+from urllib.parse import urlsplit
 
 from bootstrap import report
 from bootstrap.errors import Problem
 from bootstrap.logtap import Journal
 from bootstrap.machine import STARTING, Action, Event, Fact, Policy, Service, step
-from bootstrap.probe import ask
 from bootstrap.processes import Children
 
 PROBE_LIMIT_S = 3.0
@@ -65,7 +67,7 @@ class Keeper:
         prepare: Callable[[], Awaitable[None]] | None = None,
         hear: Callable[[str], None] | None = None,
     ) -> None:
-        """prepare: what must hold before each start; it raises Problem. hear: takes what its process prints."""
+        # prepare: what must hold before each start; it raises Problem. hear: takes what its process prints.
         self.launch, self.shop, self.service = launch, shop, Service(policy, since=shop.clock())
         self._prepared, self._hears, self._calling, self._heard_at = prepare, hear, False, shop.clock()
         shop.tasks.create_task(self._probe())
@@ -165,7 +167,7 @@ class Keeper:
             self.post(Event("refused", start, str(problem)))
 
     async def _call(self, call: Literal["sleep", "wake"]) -> None:
-        """Tell the engine to sleep or to wake up; meanwhile its answers to probes say nothing."""
+        # Tell the engine to sleep or to wake up; meanwhile its answers to probes say nothing.
         pid, self._calling = self.service.pid, True
         try:
             await self.call(call)
@@ -176,7 +178,7 @@ class Keeper:
             self._calling = False
 
     async def _probe(self) -> None:
-        """Ask for health for ever."""
+        # Ask for health for ever.
         told = None
         while True:
             pid, phase = self.service.pid, self.service.phase
@@ -191,3 +193,24 @@ class Keeper:
                 told = fault
                 self.post(Event("silent" if fault else "answered", pid, fault or ""))
             await asyncio.sleep(PROBE_EVERY_S if phase == "serving" else STARTING_EVERY_S)
+
+
+async def ask(url: str, limit_s: float, method: str = "GET") -> bytes:
+    """The body of a 200. Errors: Problem, why not in a few words."""
+    where = urlsplit(url)
+    target = url.partition(where.netloc)[2]
+    head = f"{method} {target} HTTP/1.0\r\nHost: {where.netloc}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    try:
+        async with asyncio.timeout(limit_s):
+            reader, writer = await asyncio.open_connection(where.hostname, where.port)
+            with contextlib.closing(writer):
+                writer.write(head.encode())
+                answer = (await reader.readline()).decode(errors="replace").strip()
+                headers_and_body = await reader.read()
+    except TimeoutError as error:
+        raise Problem(f"{target}: no answer in {limit_s:g} s") from error
+    except (OSError, ValueError) as error:
+        raise Problem(f"{target}: {getattr(error, 'strerror', None) or error}") from error
+    if not re.match(r"HTTP/1.\d 200\b", answer):
+        raise Problem(f"{target}: answers {answer[:40]!r}")
+    return headers_and_body.partition(b"\r\n\r\n")[2]

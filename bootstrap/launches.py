@@ -93,5 +93,5 @@ def free_port() -> int:
 
 
 def _path(settings: Settings) -> dict[str, str]:
-    """Children find our packages in the zipapp, where we run from one."""
+    # Children find our packages in the zipapp, where we run from one.
     return {"PYTHONPATH": settings.archive} if settings.archive else {}

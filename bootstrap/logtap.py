@@ -22,7 +22,7 @@ class Journal:
     """Takes lines of any source, in the order in which they come; numbers them from 1."""
 
     def __init__(self, folder: Path, redactor: Redactor, wall: Callable[[], float]) -> None:
-        """`wall` is Unix time. Errors: OSError when the folder cannot be made or written."""
+        # `wall` is Unix time. Errors: OSError when the folder cannot be made or written.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.redactor, self.path, self._wall = redactor, folder / "pod.log", wall
         self._file = RotatingFileHandler(self.path, "a", FILE_LIMIT, 1, encoding="utf-8", errors="replace")

@@ -131,7 +131,7 @@ def _row(service: Service, name: str, event: Event, now: float) -> Outcome:
 
 
 def _settled(service: Service, now: float) -> Service:
-    """A service is stopped only when its last process, draining ones included, is gone."""
+    # A service is stopped only when its last process, draining ones included, is gone.
     phase: ServiceState = "stopping" if service.draining else "stopped"
     if service.pid is None and service.phase in ("stopping", "stopped") and service.phase != phase:
         return replace(service, phase=phase, since=now)

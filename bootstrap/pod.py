@@ -40,7 +40,7 @@ class Pod:
         self.wanted, self._swapped_at = "", -math.inf
         self.swap: report.Swap | None = None
         self.idle, self.countdown = idle.Idle(shop.clock()), idle.Countdown(math.inf, False, False)
-        self.stopping, self._ports = False, dict[str, int]()
+        self.stopping, self._cried, self._ports = False, False, dict[str, int]()
         self._preloaded: PodSpec | None = None
         self._hub_said, self._looked = dict[str, str](), asyncio.Event()
 
@@ -123,7 +123,7 @@ class Pod:
         self._keep_helper("hub", launch, on=bool(settings.hub or self.stopping or (spec and spec.log.mirror)))
 
     def _hear_hub(self, line: str) -> None:
-        """A line of the worker: its task, and what came of it."""
+        # A line of the worker: its task, and what came of it.
         task, _, said = line.partition(" ")
         self._hub_said[task] = line if said.startswith("failed") else ""
         try:
@@ -170,7 +170,7 @@ class Pod:
             self.enforce()  # where the machine turned out to need another command
 
     def _port(self, key: str) -> int:
-        """One for all engines, of which one runs; or one each, where they sleep side by side."""
+        # One for all engines, of which one runs; or one each, where they sleep side by side.
         if key not in self._ports:
             self._ports[key] = self.settings.engine_port if not self._ports else 0
             self._ports[key] = self._ports[key] or launches.free_port()
@@ -181,6 +181,8 @@ class Pod:
     def demand(self, key: str) -> None:
         """A swap, asked for. Errors: Problem, why not."""
         spec, now = self.published.spec, self.shop.clock()
+        if self.stop.is_set() or self.stopping:
+            raise Problem("the pod is stopping")
         if spec is None or key not in spec.models:
             raise Problem(f"there is no model {key!r}; there is: {', '.join(spec.models) if spec else 'none'}")
         left_s = self._swapped_at + spec.swap.dwell_minutes * 60.0 - now
@@ -218,6 +220,7 @@ class Pod:
                 "error", f"swap to {swap.model} failed: {service.last_exit}; back to {swap.came_from}"
             )
             self.wanted = swap.came_from if swap.came_from in self.engines else self.wanted
+            self.shop.news.tell()
 
     def swap_now(self) -> report.Swap | None:
         """The swap as the report has it: times are ages."""
@@ -245,6 +248,7 @@ class Pod:
                 keeper.post(Event("tick"))
             self._drain()
             self.steer()
+            self._cry()
             looks += 1
             if looks % 4 == 0:
                 self.shop.children.look()
@@ -258,6 +262,13 @@ class Pod:
             waited_s = self.shop.clock() - engine.service.since
             if engine.service.phase == "draining" and waited_s >= DRAIN_LEAST_S and engine.may_end(self.live):
                 engine.tell("drained")
+
+    def _cry(self) -> None:
+        # An engine that dies has its last words mirrored now: nobody may be left to ask later.
+        dead = self.engine is not None and self.engine.service.phase in ("backoff", "fatal")
+        if dead and not self._cried and "hub" in self.helpers:
+            self.shop.children.signal(self.helpers["hub"].service.pid or 0, signal.SIGUSR1)
+        self._cried = dead
 
     def _watch_idleness(self) -> None:
         spec, engine = self.published.spec, self.engine

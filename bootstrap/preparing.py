@@ -43,7 +43,7 @@ class Preparing:
         await self._patch(spec, key, undo=again)
 
     async def _patch(self, spec: PodSpec, key: str, *, undo: bool) -> None:
-        """What the model needs is mended; what did not help is put back, and not tried again with this config."""
+        # What the model needs is mended; what did not help is put back, and not tried again with this config.
         env = dict(self._settings.environ)
         for step in patches.steps(spec, key, self._settings.engine_python or "python3"):
             name = f"{key}: {step.name}"
@@ -102,7 +102,7 @@ class Preparing:
 
 
 def _weights(env: Mapping[str, str]) -> str:
-    """The folder that downloads go to, or one of the same disk."""
+    # The folder that downloads go to, or one of the same disk.
     return next((path for path in (env.get("HF_HOME", ""), "/workspace") if os.path.isdir(path)), "/")
 
 

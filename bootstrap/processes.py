@@ -72,7 +72,7 @@ class Children:
     """All that was spawned. Whatever a child leaves behind when it ends is killed; nobody else's process ever is."""
 
     def __init__(self) -> None:
-        """In a running loop. Orphans of our children become our children, also when we are not PID 1."""
+        # In a running loop. Orphans of our children become our children, also when we are not PID 1.
         self._on_exit: dict[int, OnExit] = {}
         self._kin: dict[int, dict[int, Process]] = {}  # child -> what was seen to descend from it
         self._count = 0
@@ -136,7 +136,7 @@ class Children:
         return frozenset(process.name for process in self._kin.get(pid, {}).values())
 
     def _left_by(self, pid: int) -> set[int]:
-        """What lives of an ended child's descendants: seen before, or else known by the mark that they inherited."""
+        # What lives of an ended child's descendants: seen before, or else known by the mark that they inherited.
         table, kin, mark = living(), self._kin.pop(pid), self._marks.pop(pid)
         seen = {each for each, known in kin.items() if each in table and table[each].started == known.started}
         ours = {each for each, process in table.items() if process.parent == os.getpid() and each not in self._on_exit}

@@ -6,7 +6,7 @@ from pathlib import Path
 from bootstrap import seal, spec
 from bootstrap.command import TOKENS
 from bootstrap.errors import Problem, failing_as
-from bootstrap.files import replace_file
+from bootstrap.hubworker import replace_file
 from bootstrap.plan import plan
 from bootstrap.report import Applied
 from bootstrap.spec import PodSpec

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from bootstrap.errors import Problem
-from bootstrap.keeper import Keeper, Launch
+from bootstrap.keeper import Keeper, Launch, ask
+from bootstrap.launches import free_port
 from bootstrap.machine import BRIDGE, ENGINE, HELPER, Event, Service
 from tests.bootstrap.answering import answering
 from tests.bootstrap.deadline import until
@@ -197,3 +198,30 @@ async def test_the_view_counts_ages_and_hides_secrets(desk: Bench) -> None:
     assert keeper.view().next_start_s == 7.5
     desk.now = 21.0
     assert keeper.view().next_start_s == 0.0
+
+
+async def test_a_200_gives_its_body() -> None:
+    async with answering(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nhello\r\n\r\nthere") as (port, asked):
+        assert await ask(f"http://127.0.0.1:{port}/sleep?level=1", 5.0, "POST") == b"hello\r\n\r\nthere"
+    assert asked == [b"POST /sleep?level=1 HTTP/1.0\r\n"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "/health: answers 'HTTP/1.1 503 Service Unavailable'"),
+        (b"SSH-2.0-x\r\n", "/health: answers 'SSH-2.0-x'"),
+        (b"", "/health: answers ''"),
+        (None, "/health: no answer in 0.05 s"),
+    ],
+)
+async def test_anything_else_is_a_problem_in_a_few_words(answer: bytes | None, reason: str) -> None:
+    async with answering(answer) as (port, _):
+        with pytest.raises(Problem) as caught:
+            await ask(f"http://127.0.0.1:{port}/health", 0.05 if answer is None else 5.0)
+    assert str(caught.value) == reason
+
+
+async def test_where_nobody_listens() -> None:
+    with pytest.raises(Problem, match=r"/health: .*(refused|[Cc]onnect)"):
+        await ask(f"http://127.0.0.1:{free_port()}/health", 5.0)
