@@ -65,7 +65,7 @@ def create(context: click.Context, /, provider: str, as_json: bool, dry_run: boo
     Examples:
       passerelle pod create                                     embedded, with a simulated engine
       passerelle pod create --engine vllm --config pod.toml     embedded, with a real one
-      passerelle pod create --provider runpod --gpu a40 --gpu ada --max-price 0.8 --budget 5
+      passerelle pod create --provider runpod --config pod.toml --gpu a40 --gpu ada --max-price 0.8 --budget 5
       passerelle pod create --provider runpod --gpu h200 --dry-run
     """
     if asked["like"] and context.get_parameter_source("provider") is click.core.ParameterSource.DEFAULT:
@@ -84,7 +84,7 @@ def _only_for(context: click.Context, provider: str) -> None:
     for option in context.command.params:
         name = option.name or ""
         embedded = name in EMBEDDED
-        if name in ("provider", "as_json", "dry_run") or embedded == (provider == "local"):
+        if name in ("provider", "config", "as_json", "dry_run") or embedded == (provider == "local"):
             continue
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             other = "local" if embedded else "runpod"
@@ -102,12 +102,17 @@ def _embedded(options: Options, as_json: bool, dry_run: bool) -> None:
 
 
 async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, dry_run: bool) -> None:
+    from control.desk import publish_first
+    from control.hub import below
     from control.keys import HUGGING_FACE, Keys
     from control.runpod import launch
 
     order = await _order(provider, asked)
-    order = launch.with_env(order, launch.fresh_tokens(), Keys().get(HUGGING_FACE))
-    name = launch.unique_name(order.label)
+    name, tokens = launch.unique_name(order.label), launch.fresh_tokens()
+    if order.hub:
+        order = replace(order, hub=below(order.hub, name))
+    order = launch.with_env(order, tokens, Keys().get(HUGGING_FACE))
+    text = await _config(asked)
     planned = await provider.plan(order)
     if dry_run:
         _show_requests(provider, order, planned, name)
@@ -117,13 +122,29 @@ async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, 
         click.echo(f"balance: -  ({account.reason})", err=True)
     launch.check_funds(account, planned[0].offer)
     click.echo(f"the pod will be called {name}", err=True)
+    if order.hub and text is not None:
+        await publish_first(order.hub, text, tokens.operator)
+        click.echo(f"its configuration and code are published to {order.hub}", err=True)
     made = await provider.create(order, planned, name, lambda line: click.echo(line, err=True))
     click.echo(f"rented: pod {made.id} ({name}), {made.price.per_hour:.2f} $/h from now on", err=True)
-    if order.hub:
+    if order.hub and text is None:
         click.echo(f"it waits for its configuration: passerelle config publish pod.toml --pod {made.id}", err=True)
     if not asked["no_wait"]:
         made = await until_serving(provider, made.id, None)
     _said(made, as_json)
+
+
+async def _config(asked: dict[str, Any]) -> str | None:
+    """The pod.toml that is to be there before the pod is: the one that was named, or that of the pod it is like."""
+    from control import draft
+    from control.cli_config import read
+    from control.desk import published_text
+
+    if asked["config"] is not None:
+        text = read(asked["config"])
+        draft.check(text, str(asked["config"]))
+        return text
+    return await published_text(asked["like"]) if asked["like"] else None
 
 
 def _said(made: Pod, as_json: bool) -> None:

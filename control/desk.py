@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bootstrap.report import Status
-from control.draft import Code, code_of
-from control.errors import Refused, UsageError
+from control.draft import Code, code_of, text_of
+from control.errors import PasserelleError, Refused, UsageError
 from control.hub import CODE, CONFIG, HubStore, Published, open_store
 from control.publish import Publisher
 
@@ -85,6 +85,32 @@ def store_of(pod: Pod) -> str:
             "name the store: --hub hf://datasets/owner/name, or once and for all: passerelle init",
         )
     return url
+
+
+async def publish_first(url: str, text: str, operator_token: str) -> None:
+    """Text and code for a pod that is yet to be made, in its own store, which is made if need be."""
+    from control import zipapp
+    from control.keys import HUGGING_FACE, Keys
+
+    made = zipapp.build()
+    async with open_store(url, Keys().get(HUGGING_FACE)) as store:
+        await store.make()
+        publisher = Publisher(store, operator_token, None)
+        outlook = await publisher.look(text, CONFIG, Code(made.sha256, made.text))
+        await publisher.send(outlook.draft)
+
+
+async def published_text(named: str) -> str | None:
+    """What is published to that pod; None where its store does not say."""
+    from control.keys import HUGGING_FACE, Keys
+    from control.providers import find
+
+    try:
+        _, pod = await find(named)
+        async with open_store(store_of(pod), Keys().get(HUGGING_FACE)) as store:
+            return text_of(await store.read((CONFIG,)), store.url)
+    except PasserelleError:
+        return None
 
 
 async def older(store: HubStore, version: str | None) -> str:

@@ -132,7 +132,8 @@ def parse_dir(url: str) -> str | None:
 
 def below(url: str, name: str) -> str:
     """The store of one pod in a store of several: each has its own folder, since each signs with its own token."""
-    return f"{url.rstrip('/')}/{name}"
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")
+    return f"{url.rstrip('/')}/{plain}"
 
 
 def open_store(url: str, token: str | None, author: str = "operator") -> HubStore:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bootstrap import seal
+from bootstrap.spec import parse
 from control.cli import run
 from control.clock import Clock
 from control.keys import Keys
 from control.models import Account, PodId
 from control.runpod.provider import RunPodProvider
+from tests.doubles.hub import HubDouble
 from tests.doubles.runpod import KEY, RunPodDouble
 
 HF = "hf_planted_0003"
@@ -55,7 +60,7 @@ def test_rent_one(double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys:
     assert f"config publish pod.toml --pod {made['id']}" in err
     sent = double.asked("POST", "/v2/pods")[0].body
     assert (sent["env"]["VL_CTX"], sent["env"]["MINE"], sent["env"]["X"]) == ("65536", "a b", "1=2")
-    assert sent["env"]["PASSERELLE_HUB"] == "hf://datasets/me/pods"
+    assert sent["env"]["PASSERELLE_HUB"] == f"hf://datasets/me/pods/{sent['name']}", "a folder of its own"
     tokens = Keys().tokens(PodId(made["id"]))
     assert tokens is not None
     assert sent["env"]["PASSERELLE_OPERATOR_TOKEN"] == tokens.operator
@@ -160,3 +165,66 @@ def test_offers(double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> Non
     assert "h200" not in out
     assert run(["pod", "offers", "--max-price", "0.01"], None) == 0
     assert "nothing fits" in capsys.readouterr().err
+
+
+CONFIG = '[serve]\nmodel = "m"\n[models.m]\nrepo = "org/m"\n'
+
+
+@pytest.mark.process
+def test_its_configuration_is_there_before_it_costs(
+    double: RunPodDouble,
+    hub: HubDouble,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    has(monkeypatch, Account(50.0, 0.0, 80.0))
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_writer")
+    (home / "my.toml").write_text(CONFIG)
+    argv = [*RENT[:-1], "hf://datasets/alice/pods", "--no-wait", "--json", "--name", "mine"]
+    assert run([*argv, "--config", str(home / "my.toml")], None) == 0
+    out, err = capsys.readouterr()
+    sent = double.asked("POST", "/v2/pods")[0].body
+    folder = sent["name"]
+    assert f"published to hf://datasets/alice/pods/{folder}" in err
+    files = hub.files("datasets/alice/pods")
+    body = files[f"{folder}/pod.toml"]
+    assert seal.check(body, files[f"{folder}/pod.toml.sig"].decode(), sent["env"]["PASSERELLE_OPERATOR_TOKEN"]) is None
+    code = hashlib.sha256(base64.b64decode(files[f"{folder}/passerelle.pyz.b64"])).hexdigest()
+    assert parse(body.decode()).code.sha256 == code
+
+    # Another one like it has the same text, in a folder of its own, under its own token.
+    made = json.loads(out)["id"]
+    assert run(["pod", "create", "--like", made, "--hub", "hf://datasets/alice/pods", "--no-wait"], None) == 0
+    other = double.asked("POST", "/v2/pods")[1].body
+    assert other["name"] != folder
+    assert parse(hub.files("datasets/alice/pods")[f"{other['name']}/pod.toml"].decode()).serve.model == "m"
+
+
+def test_a_wrong_configuration_costs_nothing(
+    double: RunPodDouble, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "my.toml").write_text(CONFIG.replace("model", "modle"))
+    assert run([*RENT, "--config", str(home / "my.toml"), "--dry-run"], None) == 64
+    assert "my.toml: pod.toml line 3" in capsys.readouterr().err
+    assert double.asked("POST", "/v2/pods") == []
+
+
+@pytest.mark.process
+def test_a_store_that_cannot_be_written_costs_nothing(
+    double: RunPodDouble,
+    hub: HubDouble,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    has(monkeypatch, Account(50.0, 0.0, 80.0))
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_reader")
+    hub.seed("datasets/alice/pods", {})
+    (home / "my.toml").write_text(CONFIG)
+    argv = [*RENT[:-1], "hf://datasets/alice/pods", "--no-wait", "--config", str(home / "my.toml")]
+    assert run(argv, None) == 2
+    assert "write token" in capsys.readouterr().err
+    assert double.asked("POST", "/v2/pods") == []

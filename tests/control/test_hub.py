@@ -42,6 +42,7 @@ def test_what_is_no_address_is_refused_with_the_forms(url: str) -> None:
 
 def test_one_pods_store_in_a_store_of_several() -> None:
     assert below("hf://datasets/alice/pods/", "a40-3f2a") == "hf://datasets/alice/pods/a40-3f2a"
+    assert below("hf://alice/pods", "my pod: é/../x-1.") == "hf://alice/pods/my-pod-..-x-1"
     assert parse_hf(below("hf://alice/pods/all", "a40")) == HfAddress("model", "alice/pods", "all/a40")
 
 
