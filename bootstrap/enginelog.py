@@ -70,7 +70,7 @@ class EngineLog:
 
     def _phase(self, name: str, at: float, end: float) -> Phase:
         lasts = name == self.phase and name != "ready"
-        took = 0.0 if name == "ready" else self._took.get(name, end - at)
+        took = 0.0 if name == "ready" else self._took.get(name) or end - at
         size = sum(self._bytes.values()) if name == "download" else None
         return Phase(name, at - self._began, None if lasts else took, size, size / max(end - at, 0.1) if size else None)
 

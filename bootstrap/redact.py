@@ -44,7 +44,7 @@ class Redactor:
 
     def argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """A command line fit to be shown: the value after a flag like --api-key is a line of its own here."""
-        return tuple(self._clean("\n".join(command)).split("\n"))
+        return tuple(self.line("\n".join(command), "argv").split("\n"))
 
     def _clean(self, text: str) -> str:
         for secret in self._known:

@@ -319,3 +319,17 @@ def test_any_log_is_read_and_its_parts_follow_each_other(lines: list[str]) -> No
     assert starts == sorted(starts)
     assert boot.phases[0].at_s == 0.0
     assert [phase.took_s is None for phase in boot.phases][:-1] == [False] * (len(boot.phases) - 1)
+
+
+odd_numbers = st.text(alphabet="0123456789.,-", min_size=1, max_size=8)
+RECORDED = [
+    *(DATA / "engine-h200-sleep.log").read_text(encoding="utf-8").splitlines(),
+    *(line for line, _, _ in LINES),
+    SHARD.format(50, "2.5G"),
+]
+
+
+@given(st.sampled_from(RECORDED), st.lists(odd_numbers, min_size=1))
+def test_numbers_that_are_none_are_not_read_as_numbers(line: str, numbers: list[str]) -> None:
+    given_out = iter(numbers * 200)
+    assert read(re.sub(r"\d+(?:\.\d+)?", lambda _: next(given_out), line), phase="weights").phases
