@@ -144,7 +144,8 @@ def keep(pod: str | None, as_json: bool) -> None:
 def boot(pod: str | None, as_json: bool) -> None:
     """How far a pod's start is: phases with times, what the engine found, and the fault that stops it.
 
-    Exit code: 0 it serves, 1 it is on the way, 2 it will not come up by itself, 3 nothing is known of it.
+    Exit code: 0 it serves, 1 it is on the way or was only seen before, 2 it will not come up by itself, 3 nothing is
+    known of it.
     """
     from control import boot as told
 
@@ -152,10 +153,10 @@ def boot(pod: str | None, as_json: bool) -> None:
     if as_json:
         echo_json({"status": replace(found.value, log=()), **way_of(found)})
     else:
-        click.echo("\n".join(told.lines(found.value)))
         if how := found.how():
-            click.echo(f"-- {how}", err=True)
-    sys.exit(told.exit_code(found.value))
+            click.echo(f"-- {how}")
+        click.echo("\n".join(told.lines(found.value)))
+    sys.exit(max(told.exit_code(found.value), 1 if found.via is Via.MEMORY else 0))
 
 
 @click.command()
