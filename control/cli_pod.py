@@ -120,12 +120,12 @@ def wait(pod_id: str | None, within: float | None, as_json: bool) -> None:
 async def until_serving(provider: Provider, pod_id: PodId, within: float | None) -> Pod:
     """With the progress on stderr, and the durations kept for the next time."""
     from control import waiting
-    from control.runpod.store import Store
+    from control.durations import Durations
     from control.store import home
 
-    store = Store(home())
+    before = Durations(home(), provider.name)
     try:
-        return await waiting.serving(provider, pod_id, Clock(), progress(), store.durations(), store.learn, within)
+        return await waiting.serving(provider, pod_id, Clock(), progress(), before.known(), before.learn, within)
     finally:
         end_progress()
 

@@ -1,12 +1,9 @@
-"""The files of the rented pods: what is known of each, and what was learnt from them. No secret is in them.
+"""The files of the rented pods: what is known of each. No secret is in them.
 
 HOME/pods/ID/rented.json   control.runpod.life.Record
-HOME/phases.json           how long the phases of earlier starts took, for the ETA of the next
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 
@@ -16,15 +13,10 @@ from control.runpod.life import Record
 from control.store import Folders, write_whole
 
 FILE = "rented.json"
-KEPT_DURATIONS = 8
 
 
 class Store(Folders):
     """Raises Refused for a file that cannot be read."""
-
-    def __init__(self, home: Path) -> None:
-        super().__init__(home)
-        self._phases = home / "phases.json"
 
     def ids(self) -> tuple[PodId, ...]:
         return self.holding(FILE)
@@ -52,15 +44,3 @@ class Store(Folders):
     def save(self, record: Record) -> None:
         data = msgspec.json.format(msgspec.json.encode(record))
         write_whole(self.folder(PodId(record.id)) / FILE, data, 0o600)
-
-    def durations(self) -> dict[str, tuple[float, ...]]:
-        """Phase -> seconds that it took, oldest first. What cannot be read is forgotten: it is a convenience."""
-        try:
-            return msgspec.json.decode(self._phases.read_bytes(), type=dict[str, tuple[float, ...]])
-        except (OSError, msgspec.DecodeError):
-            return {}
-
-    def learn(self, phase: str, seconds: float) -> None:
-        known = self.durations()
-        known[phase] = (*known.get(phase, ()), seconds)[-KEPT_DURATIONS:]
-        write_whole(self._phases, msgspec.json.encode(known), 0o644)

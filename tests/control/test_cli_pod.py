@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from control.cli import run
@@ -183,3 +188,24 @@ def test_no_secret_in_any_output_or_file(
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert KEY not in kept.read_text()
     assert HF not in kept.read_text()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_secret_in_the_process_list(double: RunPodDouble) -> None:
+    """While RunPod makes it wait, the command and everything that it started are looked at as any user could."""
+    double.cloud.faults.limited, double.cloud.faults.retry_after = 1, 2
+    argv = [sys.executable, "-P", "-m", "control", *RENT, "--env", "HF_TOKEN"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        seen: set[str] = set()
+        while process.poll() is None:
+            with contextlib.suppress(psutil.Error):
+                shown = psutil.Process(process.pid)
+                seen |= {" ".join(one.cmdline()) for one in (shown, *shown.children(recursive=True))}
+            time.sleep(0.05)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert any("--provider runpod" in line for line in seen)
+    env = next(iter(double.cloud.pods.values())).body["env"]
+    planted = [KEY, HF, env["PASSERELLE_CLIENT_TOKEN"], env["PASSERELLE_OPERATOR_TOKEN"]]
+    assert not [secret for secret in planted if any(secret in line for line in (*seen, out, err))]

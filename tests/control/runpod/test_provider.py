@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
 
 from control.cost import spent
-from control.errors import NoSuchPod, Refused, Unreachable
+from control.errors import NoSuchPod, PasserelleError, Refused, Unreachable
 from control.keys import Keys
 from control.models import Pod, PodId, PodState
 from control.runpod.client import Access
@@ -16,7 +17,7 @@ from control.runpod.provider import HostFull, RunPodProvider
 from control.runpod.store import Store
 from tests.control.runpod.conftest import A40, HF, TOKENS, order
 from tests.doubles.clock import ManualClock
-from tests.doubles.runpod import RunPodDouble
+from tests.doubles.runpod import KEY, RunPodDouble
 
 UP_S = 120.0
 
@@ -397,3 +398,20 @@ async def test_the_log_of_a_pod_goes_on_where_it_broke_off(provider: RunPodProvi
     assert got == double.cloud.lines
     with pytest.raises(NoSuchPod):
         [line async for line in provider.log_lines(PodId("nosuchpod"), 1, follow=False)]
+
+
+FAULTS = ["create_then_lost", "create_500", "gateway", "limited", "retired", "pools"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_no_secret_in_a_traceback(provider: RunPodProvider, double: RunPodDouble, fault: str) -> None:
+    wanted = order()
+    planned = await provider.plan(wanted)
+    double.cloud.faults.failing_lists = 1000
+    value = {"retired": True, "pools": frozenset({A40})}.get(fault, 1000)
+    setattr(double.cloud.faults, fault, value)
+    with pytest.raises(PasserelleError) as caught:
+        await provider.create(wanted, planned, "a", lambda line: None)
+    text = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=False).format())
+    said = f"{text} {caught.value!r} {caught.value.remedy} {wanted!r} {planned!r} {provider.access!r}"
+    assert not [secret for secret in (KEY, HF, TOKENS.client, TOKENS.operator) if secret in said]

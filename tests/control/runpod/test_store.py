@@ -10,7 +10,7 @@ import pytest
 from control.errors import NoSuchPod, Refused
 from control.models import PodId, Span, SshAddress
 from control.runpod.life import Record
-from control.runpod.store import KEPT_DURATIONS, Store
+from control.runpod.store import Store
 
 FULL = Record(
     "a1", "n", 1.0, True, True, (Span("compute", 1.0, 2.0, 0.44),), ssh=SshAddress("h", 22, "root"), budget=5.0
@@ -35,13 +35,3 @@ def test_what_is_not_known_or_damaged_says_what_to_do(tmp_path: Path) -> None:
     (store.folder(PodId("a1")) / "rented.json").write_text('{"id": 3}')
     with pytest.raises(Refused, match=r"rented\.json"):
         store.known(PodId("a1"))
-
-
-def test_durations_are_learnt_and_only_the_last_ones(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    assert store.durations() == {}
-    for number in range(KEPT_DURATIONS + 3):
-        store.learn("image", float(number))
-    assert store.durations()["image"] == tuple(float(n) for n in range(3, KEPT_DURATIONS + 3))
-    (tmp_path / "phases.json").write_text("{")
-    assert store.durations() == {}
