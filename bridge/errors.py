@@ -38,7 +38,8 @@ class PromptTooLong(BridgeError, type="invalid_request_error", status=400):
 
 
 # The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left.
-class OutputTooLong(BridgeError, type="invalid_request_error", status=400): ...
+class OutputTooLong(BridgeError, type="invalid_request_error", status=400):
+    room = 0  # tokens; 0 when the engine did not say how long the prompt is exactly
 
 
 class Unauthorized(BridgeError, type="authentication_error", status=401): ...
@@ -98,7 +99,11 @@ def from_engine(status: int, message: str) -> BridgeError:
         return _BY_STATUS.get(status, EngineBroken)(message)
     for overflow in filter(None, (pattern.search(message) for pattern in _OVERFLOWS)):
         tokens, maximum = (int(number) if number else 0 for number in overflow.group("n", "max"))
-        return PromptTooLong(tokens, maximum) if maximum and tokens >= maximum else OutputTooLong(message)
+        if maximum and tokens >= maximum:
+            return PromptTooLong(tokens, maximum)
+        error = OutputTooLong(message)
+        error.room = maximum - tokens - 1 if tokens and "at least" not in message else 0
+        return error
     return InvalidRequest(message)
 
 

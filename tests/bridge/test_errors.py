@@ -92,7 +92,10 @@ def test_an_overflowing_prompt_is_worded_so_that_claude_code_compacts(message: s
     ],
 )
 def test_only_max_tokens_overflows(message: str) -> None:
-    assert isinstance(from_engine(400, message), OutputTooLong)
+    error = from_engine(400, message)
+    assert isinstance(error, OutputTooLong)
+    exact = "48 tokens" in message or "48 input" in message or "(48 in" in message
+    assert error.room == (8192 - 48 - 1 if exact else 0)
 
 
 @pytest.mark.parametrize(
