@@ -103,7 +103,7 @@ class Answers:
             "state": state,
             "url": engine.url if engine and state == "serving" else None,
             "model": pod.wanted or None,
-            "models": {key: spec.names(key) for key in spec.models} if spec else {},
+            "models": {key: spec.names(key, pod.wanted) for key in spec.models} if spec else {},
             "reason": reason,
         }
 
@@ -131,6 +131,7 @@ class Answers:
             log=log,
             log_next=log_next,
             source=pod.settings.hub or str(pod.settings.config),
+            overrides=spec.overrides if spec else (),
             applied=pod.published.applied,
             boot=engine.signs.log.boot(now) if engine else None,
             preflight=pod.preparing.verdict,

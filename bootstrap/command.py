@@ -29,7 +29,7 @@ def engine_argv(spec: PodSpec, key: str, vllm: tuple[str, ...], port: int) -> tu
     flags |= {"speculative-config": _speculation(spec, key)} | ({"enable-sleep-mode": True} if sleeps(spec) else {})
     return (
         *(*vllm, "serve", model.repo, "--host", "127.0.0.1", "--port", str(port)),
-        *("--served-model-name", *dict.fromkeys((*spec.names(key), *spec.serve.aliases))),
+        *("--served-model-name", *spec.names(key, in_force=key)),
         *(part for name, value in flags.items() for part in _flag(name, value)),
         *("--enable-prompt-tokens-details", *model.args, *spec.serve.extra_args),
     )
@@ -59,7 +59,7 @@ def bridge_env(spec: PodSpec, inherited: Mapping[str, str], fd: int, engine_url:
         "PASSERELLE_LISTEN_FD": str(fd),
         "PASSERELLE_ENGINE_URL": engine_url,
         "PASSERELLE_BOOTSTRAP_SOCKET": control,
-        "PASSERELLE_MODEL_NAMES": _json([*spec.names(spec.serve.model), *spec.serve.aliases]),
+        "PASSERELLE_MODEL_NAMES": _json(spec.names(spec.serve.model, in_force=spec.serve.model)),
         "PASSERELLE_MODE": bridge.mode,
         "PASSERELLE_GUARD": bridge.guard,
         "PASSERELLE_SWAP": "on" if spec.swap.on_request else "off",

@@ -157,6 +157,7 @@ class Status:
     log_next: int  # the `log_after` to ask for next time
     schema: int = SCHEMA
     source: str | None = None  # where the config comes from
+    overrides: tuple[str, ...] = ()  # VL_… variables that win over the config
     applied: Applied | None = None
     boot: Boot | None = None  # of the engine of the model in force
     preflight: Preflight | None = None  # the last go or no-go

@@ -39,10 +39,11 @@ class PodSpec:
         """Further names that a swap is asked for by -> key of their model."""
         return dict(self.swap.on_request) if isinstance(self.swap.on_request, tuple) else {}
 
-    def names(self, key: str) -> tuple[str, ...]:
-        """By what clients may ask for this model; the first is the engine's own name. [serve] aliases come on top."""
+    def names(self, key: str, in_force: str | None = None) -> tuple[str, ...]:
+        """By what clients may ask for this model; the first is the engine's own name. The aliases are of who serves."""
         routed = [name for name, model in self.routes.items() if model == key]
-        return tuple(dict.fromkeys((*self.models[key].names, *routed)))
+        aliases = self.serve.aliases if key == in_force else ()
+        return tuple(dict.fromkeys((*self.models[key].names, *routed, *aliases)))
 
     def restarting(self) -> "PodSpec":
         """The same without sleeping engines, for a host that cannot afford them."""

@@ -189,6 +189,9 @@ def test_any_variable_is_taken_or_refused_by_its_name(environ: dict[str, str]) -
 def test_names_that_a_swap_routes_belong_to_their_model() -> None:
     spec = parse(WHOLE.replace("on_request = true", 'on_request = { coder = "qwen3-coder" }'))
     assert spec.names("qwen3-coder") == ("qwen3-coder", "coder")
+    aliased = load(WHOLE, {"VL_ALIASES": "claude-sonnet-5"})
+    assert aliased.names("qwen3-coder", in_force="qwen3-coder") == ("qwen3-coder", "claude-sonnet-5")
+    assert "claude-sonnet-5" not in aliased.names("nemotron", in_force="qwen3-coder")
     assert 'the name "nemotron" belongs to [models.nemotron] already' in str(
         fault(WHOLE.replace("on_request = true", 'on_request = { nemotron = "qwen3-coder" }'))
     )
