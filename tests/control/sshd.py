@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,23 @@ def sshd(folder: Path, *, port: int | None = None, lines: tuple[str, ...] = ()) 
         process.wait(10)
 
 
+@contextlib.contextmanager
+def ssh_agent(path: Path, key: Path | None = None) -> Iterator[str]:
+    """A real agent, empty or with one key; yields its socket."""
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + UP_WITHIN_S
+        while not path.exists():
+            assert time.monotonic() < until, "no ssh-agent"
+            time.sleep(0.02)
+        if key is not None:
+            subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": str(path)}, check=True)
+        yield str(path)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -87,8 +105,6 @@ def free_port() -> int:
 
 
 def _wait_for_banner(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    import time
-
     until = time.monotonic() + UP_WITHIN_S
     while time.monotonic() < until:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as probe:
