@@ -5,7 +5,6 @@ import hmac
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic, time
 from typing import Any
@@ -70,7 +69,7 @@ class Service:
         app.get("/pod/report")(self.pod_report)
         app.get("/pod/log")(self.pod_log)
         app.post("/pod/{verb}")(self.pod_command)
-        return Gate(app, self._config, self._ledger, lambda: self.closing)
+        return gate(app, self._config, self._ledger, lambda: self.closing)
 
     def abort(self) -> None:
         for exchange in tuple(self._exchanges):
@@ -112,7 +111,7 @@ class Service:
         supervised, _ = await self._supervisor.status(NO_LOG)
         restarts = (supervised or {}).get("bridge", {}).get("restarts")
         ours = metrics.Ours(self._ledger, self._connections(), self._started_at, restarts)
-        return Response(engine.encode() + ours.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(engine.encode() + b"\n" + ours.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, http: Request) -> Response:
         log_after, finished = _number(http, "log_after"), _number(http, "finished")
@@ -153,9 +152,8 @@ class Service:
 
     def _relay(self, http: Request, body: dict[str, Any], dialect: Dialect) -> Exchange:
         self._names().resolve(body.get("model"))
-        return self._exchange(
-            Answer(_record(http, body, body), self._config.ping_seconds, dialect), http.url.path, body
-        )
+        answer = Answer(_record(http, body, body), self._config.ping_seconds, dialect)
+        return self._exchange(answer, http.url.path, body)
 
     def _exchange(self, answer: Answer, path: str, body: dict[str, Any]) -> Exchange:
         record = answer.record
@@ -228,45 +226,40 @@ class Service:
                 task.cancel()
 
 
-# Plain ASGI: a BaseHTTPMiddleware would hide from the routes that their client has left.
-@dataclass
-class Gate:
-    """The client's token may chat, the operator's may do everything; every answer gets the id of its request."""
-
-    app: ASGIApp
-    config: Config
-    ledger: Ledger
-    closing: Callable[[], bool]  # then no client is told to come back on the same connection
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+# The client's token may chat, the operator's may do everything; every answer gets the id of its request, and while
+# `closing` none invites to the same connection again. Plain ASGI: a BaseHTTPMiddleware would hide from the routes that
+# their client has left.
+def gate(app: ASGIApp, config: Config, ledger: Ledger, closing: Callable[[], bool]) -> ASGIApp:
+    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return await self.app(scope, receive, send)
+            return await app(scope, receive, send)
         request_id = f"req_{uuid4().hex[:24]}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def identified(message: Message) -> None:
             if message["type"] == "http.response.start":
-                closing = [(b"connection", b"close")] if self.closing() else []
-                message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *closing]
+                last = [(b"connection", b"close")] if closing() else []
+                message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *last]
             await send(message)
 
-        answer = self.app
-        if (refusal := self._refusal(scope["path"], dict(scope["headers"]))) is not None:
-            self.ledger.counts["unauthorized"] += 1
-            answer = _refused(refusal, request_id)
-        await answer(scope, receive, identified)
+        refusal = _refusal(config, scope["path"], dict(scope["headers"]))
+        ledger.counts["unauthorized"] += refusal is not None
+        await (app if refusal is None else _refused(refusal, request_id))(scope, receive, identified)
 
-    # Both tokens are always compared, each in constant time.
-    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
-        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
-        token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
-        operator = hmac.compare_digest(token, self.config.operator_token.encode())
-        client = hmac.compare_digest(token, self.config.client_token.encode())
-        if path == "/healthz" or self.config.insecure_no_auth or operator or (client and not path.startswith("/pod/")):
-            return None
-        if client:
-            return errors.Forbidden("this route takes the operator's token")
-        return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
+    return gated
+
+
+# Both tokens are always compared, each in constant time.
+def _refusal(config: Config, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
+    scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+    token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+    operator = hmac.compare_digest(token, config.operator_token.encode())
+    client = hmac.compare_digest(token, config.client_token.encode())
+    if path == "/healthz" or config.insecure_no_auth or operator or (client and not path.startswith("/pod/")):
+        return None
+    if client:
+        return errors.Forbidden("this route takes the operator's token")
+    return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
 
 
 # What is not ours is a bug, which the server logs.

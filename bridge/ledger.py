@@ -85,8 +85,8 @@ class Ledger:
         self.ttft = Histogram(names[0], "From arrival to the first token.", buckets=TTFT_BOUNDS, registry=None)
         self.gaps = Histogram(names[1], "Between reads while decoding.", buckets=GAP_BOUNDS, registry=None)
 
+    # Raises Draining, and AtCapacity at once when max_streams requests are live, closing ones included.
     def admit(self, record: Record) -> None:
-        """Raises Draining, and AtCapacity at once when max_streams requests are live, closing ones included."""
         if self.draining or len(self._live) >= self._max_streams:
             self.counts["refused"] += 1
             if self.draining:
@@ -100,8 +100,8 @@ class Ledger:
             self.gaps.observe(now - record.last_byte_at)
         record.last_byte_at = now
 
+    # The request is over: its client has its answer or is gone, and its upstream is closed.
     def close(self, record: Record, now: float) -> None:
-        """The request is over: its client has its answer or is gone, and its upstream is closed."""
         del self._live[record.id]
         record.ended_at = now
         if not record.client_connected:
@@ -122,20 +122,20 @@ class Ledger:
     def finished(self, now: float, most: int) -> tuple[Turn, ...]:
         return tuple(record.turn(now) for record in islice(self._finished, most))
 
+    # The last turn that each (session, agent) ended, as far as `finished` reaches.
     def agents(self, now: float) -> tuple[Turn, ...]:
-        """The last turn that each (session, agent) ended, as far as `finished` reaches."""
         last = {(record.session, record.agent): record for record in reversed(self._finished)}
         return tuple(record.turn(now) for record in last.values())
 
+    # `sockets` as the server counts them, `upstream_sockets` as the kernel does. No upstream is ever idle.
     def connections(self, sockets: int, upstream_sockets: int | None = None) -> Connections:
-        """`sockets` as the server counts them, `upstream_sockets` as the kernel does. No upstream is ever idle."""
         live = self._live.values()
         clients, upstreams = sum(one.client_connected for one in live), sum(one.upstream_open for one in live)
         orphans = sum(one.upstream_open and not one.client_connected for one in live)
         return Connections(clients, sockets, upstreams, 0, orphans, upstream_sockets)
 
+    # Live requests count as far as they have come, so that rates over these counters are smooth.
     def totals(self) -> dict[str, int]:
-        """Live requests count as far as they have come, so that rates over these counters are smooth."""
         counts = Counter(self.counts)
         for record in self._live.values():
             counts.update(_gathered(record))

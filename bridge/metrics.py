@@ -23,8 +23,8 @@ _KEPT = re.compile(
 )
 
 
+# The families that the console reads, each line unchanged.
 def for_report(text: str) -> str:
-    """The families that the console reads, each line unchanged."""
     return "".join(line for line in text.splitlines(keepends=True) if _KEPT.match(line))
 
 

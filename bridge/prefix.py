@@ -19,8 +19,8 @@ class Prefixes:
         self._max_bytes = max_bytes
         self._kept: dict[tuple[str, str], bytes] = {}
 
+    # None while the prompt in `request` only grows, and for a first turn.
     def take(self, conversation: tuple[str, str], request: Mapping[str, Any]) -> str | None:
-        """None while the prompt in `request` only grows, and for a first turn."""
         parts = [part if isinstance(part := request.get(name), list) else [part] for name in _ORDER]
         was, now = self._kept.pop(conversation, b""), _lines(chain(*parts))
         self._kept[conversation] = now
@@ -39,10 +39,7 @@ def _common(one: bytes, other: bytes) -> int:
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
     return low
 
 

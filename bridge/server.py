@@ -38,9 +38,9 @@ class Server(uvicorn.Server):
         log.info("draining: no new connections, streams in flight go on for %.0f s at most", self._drain_s)
         asyncio.get_running_loop().call_later(self._drain_s, self._end, "the drain limit has passed")
 
+    # In place of uvicorn's, which kills a draining server on nothing but a second SIGINT.
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """In place of uvicorn's, which kills a draining server on nothing but a second SIGINT."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -63,16 +63,16 @@ class Server(uvicorn.Server):
             connection.transport.abort()
 
 
+# The supervisor's socket, or one of our own. Raises OSError.
 def listen(config: Config) -> socket.socket:
-    """The supervisor's socket, or one of our own. Raises OSError."""
     if config.listen_fd is not None:
         return socket.socket(fileno=config.listen_fd)
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     return socket.create_server((config.host, config.port), family=family, backlog=2048)
 
 
+# Serves until told to stop. Raises OSError when there is no socket to serve on.
 def run(config: Config) -> None:
-    """Serves until told to stop. Raises OSError when there is no socket to serve on."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # stacks to stderr, also of a loop that hangs
     with listen(config) as sock:
         log.info("listening on %s", sock.getsockname())

@@ -1,7 +1,6 @@
 """The only file that talks to the pod's supervisor: commands to its unix socket, and the engine's state from it."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from time import monotonic
@@ -12,21 +11,18 @@ import msgspec
 from bridge.errors import BridgeError, EngineUnreachable, SupervisorUnreachable
 from bridge.report import EngineState
 
-log = logging.getLogger("bridge")
-
 ANSWER_S = 1.0  # for what only asks
 COMMAND_S = 5.0  # for what changes something
 MAX_LINE = 16 * 1024 * 1024  # bytes of one answer: 500 log lines fit many times
 TELL_S = 0.5  # between two lines of ours on the watched connection
 AGAIN_S = 0.5  # between two attempts; the socket is local, so there is nobody to spare
 DWELL_S = 60.0  # a swap that may not be yet is waited for this long, and refused beyond
-_BROKEN = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError)
+_BROKEN = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError)
 
 
+# The supervisor's no.
 class Refused(BridgeError, type="invalid_request_error", status=409):
-    """The supervisor's no; `wait_s` where it would say yes later."""
-
-    wait_s: float | None = None
+    wait_s: float | None = None  # where it would say yes later
 
 
 class Supervisor:
@@ -38,8 +34,8 @@ class Supervisor:
         self._load = load  # (turns that hold an engine's stream, client connections)
         self._change = asyncio.Event()
 
+    # The answer, which said ok. Raises SupervisorUnreachable, Refused.
     async def ask(self, command: Mapping[str, Any], within_s: float = ANSWER_S) -> dict[str, Any]:
-        """One command and its answer, which said ok. Raises SupervisorUnreachable, Refused."""
         if self._path is None:
             raise SupervisorUnreachable("this bridge runs without a supervisor")
         try:
@@ -58,25 +54,25 @@ class Supervisor:
             raise refused
         return answer
 
+    # Its status, or why there is none.
     async def status(self, log_after: int) -> tuple[dict[str, Any] | None, str | None]:
-        """Its status, or why there is none."""
         try:
             status = (await self.ask({"cmd": "status", "log_after": log_after})).get("status")
         except BridgeError as error:
             return None, error.message
         return (status, None) if isinstance(status, dict) else (None, "the supervisor's answer has no status")
 
+    # The engine's state once it serves. Raises EngineUnreachable when it is down, or at the moment `until`.
     async def serving(self, until: float) -> EngineState:
-        """The engine's state once it serves. Raises EngineUnreachable when it is down, or at the moment `until`."""
         while (engine := self.engine).state != "serving":
             if engine.state == "down" or monotonic() >= until:
                 raise EngineUnreachable(f"the engine is {engine.state}: {engine.reason or 'no reason given'}")
             await _by(until, self._change)
         return engine
 
+    # Asks for that model, once; returns when something changed, or when it is time to ask again. Raises
+    # EngineUnreachable when it will not be loaded soon.
     async def swap(self, model: str, until: float) -> None:
-        """Ask for that model, once; returns when something changed, or when it is time to ask again. Raises
-        EngineUnreachable when it will not be loaded soon."""
         change = self._change
         try:
             await self.ask({"cmd": "swap", "model": model}, COMMAND_S)
@@ -91,34 +87,28 @@ class Supervisor:
             wait_s = AGAIN_S
         await _by(monotonic() + wait_s, change)
 
+    # Keeps `engine` true for as long as this runs. While the supervisor is away, what it said last holds.
     async def follow(self) -> None:
-        """Keeps `engine` true for as long as this runs. While the supervisor is away, what it said last holds."""
         while self._path is not None:
-            try:
-                await self._watch(self._path)
-            except* _BROKEN as lost:
-                log.debug("watching the supervisor: %s", lost.exceptions)
+            with suppress(*_BROKEN):
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                with closing(writer):
+                    writer.write(b'{"cmd":"watch"}\n')
+                    await self._watch(reader, writer)
             await asyncio.sleep(AGAIN_S)
 
-    async def _watch(self, path: str) -> None:
-        reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE)
-        with closing(writer):
-            writer.write(b'{"cmd":"watch"}\n')
-            async with asyncio.TaskGroup() as group:
-                telling = group.create_task(self._tell(writer))
-                while line := await reader.readline():
-                    self.engine = msgspec.json.decode(line, type=EngineState)
-                    self._change.set()
-                    self._change = asyncio.Event()
-                telling.cancel()
-
-    async def _tell(self, writer: asyncio.StreamWriter) -> None:
+    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         told = None
         while True:
             if (now := self._load()) != told:
                 writer.write(msgspec.json.encode({"live": now[0], "clients": now[1]}) + b"\n")
                 told = now
-            await asyncio.sleep(TELL_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TELL_S):  # what came of a line until then stays in the reader
+                    line = await reader.readuntil(b"\n")
+                    self.engine = msgspec.json.decode(line, type=EngineState)
+                    self._change.set()
+                    self._change = asyncio.Event()
 
 
 async def _by(moment: float, change: asyncio.Event) -> None:

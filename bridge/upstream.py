@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import httpx
@@ -25,11 +25,13 @@ QUESTION_S = 60.0  # for one token or one count, behind whatever else the engine
 LANES = 4  # token counts that run at once; equal ones share a lane, where the second finds the first's answer
 MAX_COUNTS = 256  # that are remembered
 SLICE = 256 * 1024  # bytes of a request that are written at once
+Body: TypeAlias = dict[str, Any] | None
+Limit: TypeAlias = float | None  # seconds
 _NOBODY = EngineProbe(False, None, 0.0, None, (), None, None)
 
 
-class NotSent(errors.EngineUnreachable, type="overloaded_error", status=529, retry_after=10):
-    """Nothing listens: nobody has seen the request, so it may be sent again."""
+# Nothing listens: nobody has seen the request, so it may be sent again.
+class NotSent(errors.EngineUnreachable, type="overloaded_error", status=529, retry_after=10): ...
 
 
 class Upstream:
@@ -49,25 +51,23 @@ class Upstream:
     async def aclose(self) -> None:
         await self._client.aclose()
 
+    # A completion whose head is 200; raises BridgeError for any other.
     @asynccontextmanager
-    async def chat(self, url: str, request: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
-        """A completion whose head is 200; raises BridgeError for any other."""
+    async def chat(self, url: str, request: dict[str, Any]) -> AsyncIterator[httpx.Response]:
         try:
             async with self._accepted(url, request) as response:
                 yield response
-        except errors.OutputTooLong:
-            # Without the field vLLM gives all that is left of the window, which is then less than was asked.
-            rest = {name: value for name, value in request.items() if name != "max_tokens"}
-            async with self._accepted(url, rest) as response:
+        except errors.OutputTooLong as error:
+            # Without the field vLLM gives all that is left of the window; others say how much that is.
+            left = {name: request[name] for name in request if name != "max_tokens"}
+            async with self._accepted(url, left | ({"max_tokens": error.room} if error.room else {})) as response:
                 yield response
 
-    # Raises NotSent, EngineUnreachable when it closed without an answer, EngineBroken while its body is read, and
-    # EngineTimeout when all of it takes longer than `within_s`.
+    # The answer to a POST (to a GET without a request), of any status, its head read and its body not. Raises NotSent,
+    # EngineUnreachable when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when
+    # all of it takes longer than `within_s`.
     @asynccontextmanager
-    async def stream(
-        self, url: str, request: Mapping[str, Any] | None = None, within_s: float | None = None
-    ) -> AsyncIterator[httpx.Response]:
-        """The answer to a POST (to a GET without a request), of any status, its head read and its body not."""
+    async def stream(self, url: str, request: Body = None, within_s: Limit = None) -> AsyncIterator[httpx.Response]:
         response: httpx.Response | None = None
         try:
             async with asyncio.timeout(within_s):
@@ -87,8 +87,8 @@ class Upstream:
             if response is not None:  # its socket is closed before this waits for anything: a second cancel leaks none
                 await response.aclose()
 
-    async def count(self, url: str, request: Mapping[str, Any]) -> int:
-        """Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError."""
+    # Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError.
+    async def count(self, url: str, request: dict[str, Any]) -> int:
         key = sha256(msgspec.json.encode(request)).digest()
         async with self._lanes[key[0] % LANES]:
             if key not in self._counts:
@@ -100,16 +100,15 @@ class Upstream:
                     del self._counts[next(iter(self._counts))]
             return self._counts[key]
 
+    # The engine's whole /metrics. Raises BridgeError.
     async def metrics(self, url: str | None, within_s: float = LOOK_S) -> str:
-        """The engine's whole /metrics, ending in a line's end. Raises BridgeError."""
         if url is None:
             raise errors.EngineUnreachable("the engine has no address yet")
         async with self._accepted(f"{url}/metrics", None, within_s) as response:
-            text = (await response.aread()).decode("utf-8", "replace")
-        return text if text.endswith("\n") else text + "\n"
+            return (await response.aread()).decode("utf-8", "replace")
 
+    # What is known, and one look at its metrics, of PROBE_S at most; never raises.
     async def probe(self, url: str | None) -> EngineProbe:
-        """What is known, and one look at its metrics, of PROBE_S at most; never raises."""
         began, text, problem, support = monotonic(), None, None, self.support
         try:
             text = for_report(await self.metrics(url, PROBE_S))
@@ -125,8 +124,8 @@ class Upstream:
             suits=suits(support) if support else None,
         )
 
+    # Learns who answers there, and when that is another than before, what it takes. Raises BridgeError.
     async def look(self, url: str) -> None:
-        """Learn who answers there, and when that is another than before, what it takes. Raises BridgeError."""
         version = None
         with suppress(errors.NotFound):
             version = (await self._json(f"{url}/version")).get("version")
@@ -143,7 +142,7 @@ class Upstream:
                     answers[feature] = response.status_code, await response.aread()
             self.support = conclude(answers)
 
-    async def _json(self, url: str, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def _json(self, url: str, request: Body = None) -> dict[str, Any]:
         try:
             async with self._accepted(url, request, LOOK_S if request is None else QUESTION_S) as response:
                 return msgspec.json.decode(await response.aread(), type=dict[str, Any])
@@ -151,15 +150,13 @@ class Upstream:
             raise errors.EngineBroken(f"the engine's answer is not a JSON object: {cause}") from cause
 
     @asynccontextmanager
-    async def _accepted(
-        self, url: str, request: Mapping[str, Any] | None, within_s: float | None = None
-    ) -> AsyncIterator[httpx.Response]:
+    async def _accepted(self, url: str, request: Body, within_s: Limit = None) -> AsyncIterator[httpx.Response]:
         async with self.stream(url, request, within_s) as response:
             if response.status_code != 200:
                 raise errors.from_engine(response.status_code, errors.engine_message(await response.aread()))
             yield response
 
-    def _asking(self, url: str, request: Mapping[str, Any] | None) -> httpx.Request:
+    def _asking(self, url: str, request: Body) -> httpx.Request:
         if request is None:
             return self._client.build_request("GET", url)
         body = msgspec.json.encode(request)
@@ -182,8 +179,8 @@ async def _slices(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + SLICE]
 
 
+# This process's TCP sockets to that port, as the kernel counts them.
 def kernel_count(port: int) -> int:
-    """This process's TCP sockets to that port, as the kernel counts them."""
     ours, rows = set(), list[list[str]]()
     for fd in os.listdir("/proc/self/fd"):
         with suppress(OSError):

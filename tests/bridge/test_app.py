@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from bridge.app import Gate
+from bridge.app import gate
 from bridge.config import Config
 from bridge.ledger import Ledger
 from bridge.report import PodReport
@@ -337,7 +337,7 @@ async def knock(path: str, *headers: tuple[bytes, bytes]) -> tuple[int, dict[byt
         sent.append(message)
 
     ledger = Ledger(1)
-    await Gate(application, GATED, ledger, lambda: path == "/draining")(
+    await gate(application, GATED, ledger, lambda: path == "/draining")(
         {"type": "http", "path": path, "headers": list(headers)}, receive, send
     )
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"], ledger
