@@ -34,7 +34,7 @@ class Journal:
 
     def take(self, source: Source, raw: str) -> str:
         """A line that a child wrote; what is kept of it. A full disk loses lines, not the supervisor."""
-        safe, now = self.redactor.line(logline.clean(raw)), self._wall()
+        safe, now = self.redactor.line(logline.clean(raw), source), self._wall()
         if logline.is_noise(safe):
             return ""
         stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="milliseconds")
