@@ -16,6 +16,7 @@ import click
 
 from control import claude_code, claude_settings, shells, statusline
 from control.cli import run_async
+from control.cli_link import find_even_unheard
 from control.connect import Environment, Serving, environment, serving
 from control.errors import PasserelleError, Unreachable, UsageError
 from control.models import PodId, Target
@@ -93,10 +94,9 @@ def connect(
 
 
 async def _environment(pod: str | None, wait: float, check: bool) -> Environment:
-    from control import providers
     from control.podlink import PodLink
 
-    provider, found = await providers.find(pod)
+    provider, found = await find_even_unheard(pod)
     pod_id, tokens = found.id, await provider.tokens(found.id)
     if found.url is None:
         raise Unreachable(f"pod {pod_id} has no address yet", f"wait for it: passerelle watch {pod_id}")

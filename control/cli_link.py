@@ -14,7 +14,8 @@ import click
 from control.cli import echo_json, run_async
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
-from control.models import PodId
+from control.models import Pod, PodId
+from control.provider import Provider
 from control.reach import Answer, Reach, Via, Way
 from control.ways import Ways
 
@@ -37,9 +38,23 @@ def with_reach(pod: str | None, work: Callable[[Reach], Awaitable[T]]) -> T:
     return run_async(run())
 
 
+async def find_even_unheard(named: str | None) -> tuple[Provider, Pod]:
+    """The pod; while its provider does not answer, what is known of it here: its bridge may be well."""
+    from control import providers
+
+    try:
+        return await providers.find(named)
+    except Unreachable:
+        pods, _ = await providers.every_pod()
+        for pod in pods:
+            if named in (pod.id, pod.name):
+                return providers.provider_of(pod.id), pod
+        raise
+
+
 async def open_ways(named: str | None) -> Ways:
     """The ways that this pod has, by what its provider and our settings say."""
-    from control import providers, settings
+    from control import settings
     from control.hostkeys import HostKeys
     from control.hub import open_store, parse_dir
     from control.keys import HUGGING_FACE, Keys
@@ -48,7 +63,7 @@ async def open_ways(named: str | None) -> Ways:
     from control.mirror import name_of
     from control.store import home
 
-    provider, pod = await providers.find(named)
+    provider, pod = await find_even_unheard(named)
     tokens = await provider.tokens(pod.id)
     local = Store(home()) if provider.name == "local" else None
     mine = settings.load()

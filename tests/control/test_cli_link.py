@@ -10,6 +10,10 @@ import pytest
 
 from control.cli import run
 from control.hostkeys import HostKeys
+from control.keys import Keys
+from control.models import PodId, Tokens
+from control.runpod.life import Record
+from control.runpod.store import Store as Rented
 from tests.control.scripted_pod import CLIENT, OPERATOR, POD, Script, scripted_pod
 
 OK = {"ok": True}
@@ -78,6 +82,28 @@ def test_a_bridge_that_answers_for_itself_alone_is_passed_by(
     pod.socket["swap"] = OK
     assert run(["swap", "qwen", POD], None) == 0
     assert f"HTTP {status}" in capsys.readouterr().out
+
+
+def test_a_provider_that_is_down_hides_no_pod(
+    pod: Script, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RunPod's API does not answer, and the pod's bridge does."""
+    monkeypatch.setenv("RUNPOD_API_KEY", "rpa_planted")
+    monkeypatch.setenv("RUNPOD_API_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("PASSERELLE_RUNPOD_PROXY", f"http://127.0.0.1:{pod.port}")
+    monkeypatch.setenv("PASSERELLE_KEYRING", "off")
+    rented = PodId("k3v9x0q2ab")
+    Rented(home).save(Record(rented, name="pas-1", made_here=True, ours=True))
+    Keys().set_tokens(rented, Tokens(CLIENT, OPERATOR))
+    pod.bridge["POST /pod/keep"] = 200, OK
+    for named in (rented, "pas-1"):
+        assert run(["keep", named], None) == 0
+        out, err = capsys.readouterr()
+        assert f"{rented} stays" in out
+        assert "planted" not in out + err
+    assert run(["connect", rented], None) == 0
+    assert f"ANTHROPIC_BASE_URL=http://127.0.0.1:{pod.port}" in capsys.readouterr().out
+    assert run(["keep", "another"], None) == 3
 
 
 def test_a_refusal_is_final(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:
