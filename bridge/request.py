@@ -72,14 +72,16 @@ def _prompt(request: Mapping[str, Any], model: str, support: Support) -> dict[st
     out: dict[str, Any] = {"model": model, "messages": history.messages}
     if tools := _tools(request.get("tools") or [], history):
         out["tools"] = tools
-    # Templates name the switch differently, and ignore what they do not name. No field leaves them their default.
-    switch = {"enabled": True, "disabled": False}.get(str(object_at(request, "thinking").get("type")))
-    if switch is not None and "chat_template_kwargs" in support:
-        out["chat_template_kwargs"] = {"enable_thinking": switch, "thinking": switch}
     last = history.messages[-1] if history.messages else {}
     prefill = last.get("role") == "assistant" and last["content"] and "tool_calls" not in last
     if prefill and "continue_final_message" in support:
         out |= {"add_generation_prompt": False, "continue_final_message": True}
+    # Templates name the switch differently, and ignore what they do not name. No field leaves them their default; but
+    # what follows an answer that has begun is no thought, and vLLM's parsers would take it for one.
+    switch = {"enabled": True, "disabled": False}.get(str(object_at(request, "thinking").get("type")))
+    switch = False if prefill and switch is None else switch
+    if switch is not None and "chat_template_kwargs" in support:
+        out["chat_template_kwargs"] = {"enable_thinking": switch, "thinking": switch}
     return out
 
 

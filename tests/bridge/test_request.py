@@ -162,6 +162,9 @@ def test_a_prefilled_answer_is_continued() -> None:
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The answer is"}]
     got = out(messages=messages)
     assert (got["continue_final_message"], got["add_generation_prompt"]) == (True, False)
+    assert got["chat_template_kwargs"]["enable_thinking"] is False
+    thinks = out(messages=messages, thinking={"type": "enabled", "budget_tokens": 1024})
+    assert thinks["chat_template_kwargs"]["enable_thinking"] is True
     assert count(ask(messages=messages), model="m")["continue_final_message"] is True
     called = [
         *messages[:1],
