@@ -62,7 +62,7 @@ class Answer:
     def opened(self, status: int, content_type: str) -> None:
         self.record.phase, self.record.failed = "pending", status >= 400
         self._status, self._streams = status, content_type.startswith("text/event-stream")
-        if not self._begun:
+        if not self._begun and not self._dialect.rewords:
             self.head = Head(status, content_type)
 
     def feed(self, data: bytes, now: float) -> list[bytes]:

@@ -1,8 +1,8 @@
 """A /v1/messages request, translated: the engine's chat completion -> Anthropic's stream, or its one message."""
 
-from bridge.answer import ANTHROPIC, EVENTS, JSON, Answer, Head
+from bridge.answer import ANTHROPIC, Answer
 from bridge.blocks import Blocks
-from bridge.decode import End, Event, Part, Usage
+from bridge.decode import End, Part
 from bridge.encode import Sent, as_json, frame, message, message_delta
 from bridge.errors import BridgeError, EngineBroken
 from bridge.guard import Guard
@@ -25,26 +25,20 @@ class Turn(Answer):
         self._told_at = 0.0
         self._blocks = Blocks(record.id, guard)
 
-    def opened(self, status: int, content_type: str) -> None:
-        super().opened(status, content_type)
-        self.head = Head(200, EVENTS if self.record.stream else JSON)
-
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
         out: list[bytes] = []
         for event in self._decoder.record(data) if data else ():
             if isinstance(event, End):
                 return out + self._end(now)
-            out += self._send(self._event(event, now), now)
+            self._note(event, now)
+            out += self._send(self._blocks.take(event) if isinstance(event, Part) else self._counts(now), now)
         return out
 
-    def _event(self, event: Event, now: float) -> list[Sent]:
-        self._note(event, now)
-        if isinstance(event, Part):
-            return self._blocks.take(event)
-        if isinstance(event, Usage) and self._started and now - self._told_at >= _TELL_S:
-            self._told_at = now
-            return [message_delta(self._usage)]
-        return []
+    def _counts(self, now: float) -> list[Sent]:
+        if not self._started or self._finish or now - self._told_at < _TELL_S:
+            return []
+        self._told_at = now
+        return [message_delta(self._usage)]
 
     def _end(self, now: float) -> list[bytes]:
         finish, self._finish = self._finish, None
