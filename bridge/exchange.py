@@ -126,14 +126,25 @@ class Exchange(Response):
             log.warning("turn %s: %s", record.id, record.stop)
 
 
-# The result of `work`, or None when the client left first; `work` is cancelled then.
+# The result of `work`, or None when the client left first; `work` is cancelled then. Raises what `work` raises.
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, int]) -> int | None:
     async with asyncio.TaskGroup() as group:
-        doing, watching = group.create_task(work), group.create_task(_left(receive))
+        doing, watching = group.create_task(_outcome(work)), group.create_task(_left(receive))
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         doing.cancel()
         watching.cancel()
-    return None if doing.cancelled() else doing.result()
+    outcome = None if doing.cancelled() else doing.result()
+    if isinstance(outcome, BridgeError):
+        raise outcome
+    return outcome
+
+
+# An error as a value: a task that raises would make its group raise another.
+async def _outcome(work: Coroutine[Any, Any, int]) -> int | BridgeError:
+    try:
+        return await work
+    except BridgeError as error:
+        return error
 
 
 # The body was read before, so the next message is the client's leaving.

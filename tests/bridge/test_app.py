@@ -237,6 +237,20 @@ async def test_a_report_with_everything_else_dead_is_still_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [(400, "no such role", 400), (503, "busy", 529), (500, "broken", 500), (200, "no count", 500)],
+)
+async def test_a_count_that_the_engine_refuses_says_why(status: int, message: str, expected: int) -> None:
+    refuse = {"error": {"message": message, "code": status}}
+    async with engine(lambda call: call.answer(status, refuse)) as upstream, bridge(upstream.url) as one:
+        answer = await one.http.post("/v1/messages/count_tokens", json=ASK)
+        assert (answer.status_code, answer.json()["type"]) == (expected, "error")
+        assert status == 200 or answer.json()["error"]["message"] == message
+    async with bridge(DEAD) as one:
+        assert (await one.http.post("/v1/messages/count_tokens", json=ASK)).status_code == 529
+
+
+@pytest.mark.parametrize(
     ("verb", "fields", "command"),
     [
         ("restart", {"service": "engine"}, "restart"),
