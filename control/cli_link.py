@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -17,7 +16,7 @@ from control.errors import PasserelleError, Unreachable
 from control.models import Pod, PodId
 from control.provider import Provider
 from control.reach import Answer, Reach, Via, Way
-from control.ways import Ways
+from control.ways import open_ways
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ def with_reach(pod: str | None, work: Callable[[Reach], Awaitable[T]]) -> T:
     """Run `work` on the ways to the pod that was named, or to the only one."""
 
     async def run() -> T:
-        async with await open_ways(pod) as ways:
+        async with await open_ways(*await find_even_unheard(pod)) as ways:
             return await work(ways.reach)
 
     return run_async(run())
@@ -50,36 +49,6 @@ async def find_even_unheard(named: str | None) -> tuple[Provider, Pod]:
             if named in (pod.id, pod.name):
                 return providers.provider_of(pod.id), pod
         raise
-
-
-async def open_ways(named: str | None) -> Ways:
-    """The ways that this pod has, by what its provider and our settings say."""
-    from control import settings
-    from control.hostkeys import HostKeys
-    from control.hub import open_store, parse_dir
-    from control.keys import HUGGING_FACE, Keys
-    from control.lastseen import LastSeen
-    from control.local.store import Store
-    from control.mirror import name_of
-    from control.store import home
-
-    provider, pod = await find_even_unheard(named)
-    tokens = await provider.tokens(pod.id)
-    local = Store(home()) if provider.name == "local" else None
-    mine = settings.load()
-    kept = mine.log_mirror
-    folder = parse_dir(kept) if kept else None
-    log_file = local.state(pod.id) / "logs" / "pod.log" if local else folder and Path(folder) / name_of(pod.id)
-    return Ways(
-        pod,
-        tokens.operator,
-        pins=HostKeys(home()),
-        identity=mine.identity(),
-        socket=local.socket(pod.id) if local else None,
-        log_file=log_file or None,
-        last=LastSeen(home(), pod.id),
-        store=(lambda: open_store(kept, Keys().get(HUGGING_FACE))) if kept else None,
-    )
 
 
 def steer(pod: str | None, request: Request, done: str, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from control.errors import PasserelleError, Unreachable
 from control.hub import HubStore
 from control.lastseen import LastSeen
 from control.models import Pod, PodId, SshAddress, Target
+from control.provider import Provider
 from control.reach import Passed, Reach, Said, Via, Way, needs_the_pod
 
 if TYPE_CHECKING:
@@ -208,6 +209,33 @@ class Ways:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
+
+
+async def open_ways(provider: Provider, pod: Pod) -> Ways:
+    """The ways that this pod has, by what its provider and our settings say. Raises Refused without its tokens."""
+    from control import settings
+    from control.hostkeys import HostKeys
+    from control.hub import open_store, parse_dir
+    from control.keys import HUGGING_FACE, Keys
+    from control.local.store import Store
+    from control.store import home
+
+    tokens = await provider.tokens(pod.id)
+    local = Store(home()) if provider.name == "local" else None
+    mine = settings.load()
+    kept = mine.log_mirror
+    folder = parse_dir(kept) if kept else None
+    log_file = local.state(pod.id) / "logs" / "pod.log" if local else folder and Path(folder) / mirror.name_of(pod.id)
+    return Ways(
+        pod,
+        tokens.operator,
+        HostKeys(home()),
+        mine.identity(),
+        socket=local.socket(pod.id) if local else None,
+        log_file=log_file or None,
+        last=LastSeen(home(), pod.id),
+        store=(lambda: open_store(kept, Keys().get(HUGGING_FACE))) if kept else None,
+    )
 
 
 def _not_for_the_supervisor(request: Request) -> None:

@@ -82,11 +82,11 @@ class PodSession:
         await self.restart("bridge")
 
     async def restart(self, service: str) -> None:
-        """ "bridge" (no stream is lost) or "engine" (every stream is cut)."""
-        from control.podlink import PodLink
+        """ "bridge" (no stream is lost) or "engine" (it drains first), by whichever way to the pod answers."""
+        from control.ways import open_ways
 
-        async with PodLink(self._target) as link:
-            await link.restart(service)
+        async with await open_ways(self._provider, await self._provider.get(self.pod_id)) as ways:
+            await ways.reach.ask({"cmd": "restart", "service": service})
 
     async def _look_again(self) -> None:
         if self._watching is not None:
