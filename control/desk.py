@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from bootstrap.report import Status
 from control.draft import Code, code_of, text_of
-from control.errors import PasserelleError, Refused, UsageError
+from control.errors import PasserelleError, Refused, Unreachable, UsageError
 from control.hub import CODE, CONFIG, HubStore, Published, open_store
 from control.publish import Publisher
+from control.reach import age_words
 
 if TYPE_CHECKING:
     from control.models import Pod
     from control.reach import Reach
+
+FRESH_S = 10.0
+"""What is older is remembered, not answered."""
 
 HISTORY_MOST = 500
 LOOKED_BACK = 50
@@ -47,7 +51,10 @@ class ReachedPod:
     reach: Reach
 
     async def status(self) -> Status:
-        return (await self.reach.status()).value
+        answer = await self.reach.status()
+        if answer.age_s > FRESH_S:
+            raise Unreachable(f"the pod does not answer; its last word is {age_words(answer.age_s).removeprefix(', ')}")
+        return answer.value
 
     async def look(self) -> None:
         await self.reach.ask({"cmd": "apply"})
@@ -56,13 +63,16 @@ class ReachedPod:
 @asynccontextmanager
 async def open_desk(named: str | None, hub: str | None) -> AsyncIterator[Desk]:
     """The desk of the pod that was named, or of the only one; `hub` names another store than the pod's own."""
-    from control.cli_link import open_ways
     from control.keys import HUGGING_FACE, Keys
     from control.providers import ENDED, find
+    from control.ways import open_ways
 
     provider, pod = await find(named)
     tokens = await provider.tokens(pod.id)
-    async with open_store(hub or store_of(pod), Keys().get(HUGGING_FACE)) as store, await open_ways(pod.id) as ways:
+    async with (
+        open_store(hub or store_of(pod), Keys().get(HUGGING_FACE)) as store,
+        await open_ways(provider, pod) as ways,
+    ):
         there = await store.read((CONFIG,))
         running = None if pod.state in ENDED else ReachedPod(ways.reach)
         yield Desk(store, Publisher(store, tokens.operator, running), CONFIG not in there.files)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from control import settings
-from control.desk import Desk, code_in, older, published_text, store_of
-from control.errors import Refused, UsageError
+from control.ctl import Request
+from control.desk import Desk, ReachedPod, code_in, older, published_text, store_of
+from control.errors import Refused, Unreachable, UsageError
 from control.hub import Published, open_store
 from control.hub_dir import DirStore
 from control.models import Pod, PodId, PodState, Price
 from control.publish import Publisher
+from control.reach import Reach, Said, Via
 from control.runpod.life import Record
 from control.runpod.store import Store as RentedStore
+from tests.control.pod_double import status
 from tests.control.publishing import published
 from tests.control.publishing_pod import POD, stopped_pod
 
@@ -86,3 +90,26 @@ async def test_a_pod_whose_store_does_not_say_has_no_text(home: Path) -> None:
     assert await published_text(POD) is None
     (home / "pods" / POD / "hub" / "pod.toml").write_text("[serve]\n")
     assert await published_text(POD) == "[serve]\n"
+
+
+@dataclass
+class _Way:
+    """Answers a status that is that old."""
+
+    age_s: float
+    asked: list[Request] = field(default_factory=list)
+    via: Via = Via.BRIDGE
+
+    async def ask(self, request: Request) -> Said:
+        self.asked.append(request)
+        return Said({"status": msgspec.to_builtins(status(serial=7))}, self.age_s)
+
+
+async def test_a_status_that_is_remembered_is_no_answer() -> None:
+    way = _Way(0.2)
+    pod = ReachedPod(Reach(POD, [way]))
+    assert (await pod.status()).serial == 7
+    await pod.look()
+    assert way.asked[-1] == {"cmd": "apply"}
+    with pytest.raises(Unreachable, match="its last word is 40 s old"):
+        await ReachedPod(Reach(POD, [_Way(40.0)])).status()
