@@ -205,12 +205,12 @@ async def ask(url: str, limit_s: float, method: str = "GET") -> bytes:
             reader, writer = await asyncio.open_connection(where.hostname, where.port)
             with contextlib.closing(writer):
                 writer.write(head.encode())
-                answer = (await reader.readline()).decode(errors="replace").strip()
-                headers_and_body = await reader.read()
+                answer, _, body = (await reader.read()).partition(b"\r\n\r\n")
     except TimeoutError as error:
         raise Problem(f"{target}: no answer in {limit_s:g} s") from error
     except (OSError, ValueError) as error:
         raise Problem(f"{target}: {getattr(error, 'strerror', None) or error}") from error
-    if not re.match(r"HTTP/1.\d 200\b", answer):
-        raise Problem(f"{target}: answers {answer[:40]!r}")
-    return headers_and_body.partition(b"\r\n\r\n")[2]
+    status = answer.partition(b"\r\n")[0].decode(errors="replace").strip()
+    if not re.match(r"HTTP/1.\d 200\b", status):
+        raise Problem(f"{target}: answers {status[:40]!r}")
+    return body

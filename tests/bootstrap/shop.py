@@ -37,6 +37,9 @@ class FakeChildren(Children):
         self.done.append(("spawn", pid))
         return pid
 
+    async def run(self, argv: tuple[str, ...], env: Mapping[str, str], limit_s: float) -> str:
+        raise Problem(f"{argv[0]}: not asked in tests")
+
     def signal(self, pid: int, number: signal.Signals) -> None:
         self.done.append((number.name, pid))
 

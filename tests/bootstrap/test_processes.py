@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -53,15 +51,6 @@ def test_descendants_of_any_table_even_one_that_runs_in_circles(parents: list[in
 
 def test_we_are_among_the_living() -> None:
     assert living()[os.getpid()].parent == os.getppid()
-
-
-@pytest.fixture
-async def children() -> AsyncIterator[Children]:
-    loop = asyncio.get_running_loop()
-    children = Children()
-    yield children
-    loop.remove_signal_handler(signal.SIGCHLD)
-    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # No longer PR_SET_CHILD_SUBREAPER: the test runner is no supervisor.
 
 
 class Child:
@@ -183,9 +172,11 @@ async def test_the_sweep_leaves_nothing(children: Children) -> None:
 
 @pytest.mark.process
 async def test_a_programs_output(children: Children) -> None:
-    code = "import sys; print('hello'); sys.exit('no driver')"
-    printed = await children.run((sys.executable, "-c", code), dict(os.environ), 30.0)
-    assert sorted(printed.split()) == ["driver", "hello", "no"]
+    code = "import sys; print('hello', flush=True); print('there', file=sys.stderr); sys.exit(int(sys.argv[1]))"
+    program = (sys.executable, "-c", code)
+    assert await children.run((*program, "0"), dict(os.environ), 30.0) == "hello\nthere\n"
+    with pytest.raises(Problem, match="exit code 3: hello\nthere"):
+        await children.run((*program, "3"), dict(os.environ), 30.0)
 
 
 @pytest.mark.process
