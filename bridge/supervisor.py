@@ -21,7 +21,7 @@ _BROKEN = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgs
 
 
 # The supervisor's no.
-class Refused(BridgeError, type="invalid_request_error", status=409):
+class Refused(BridgeError, type="conflict_error", status=409):
     wait_s: float | None = None  # where it would say yes later
 
 

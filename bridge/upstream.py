@@ -109,20 +109,13 @@ class Upstream:
 
     # What is known, and one look at its metrics, of PROBE_S at most; never raises.
     async def probe(self, url: str | None) -> EngineProbe:
-        began, text, problem, support = monotonic(), None, None, self.support
+        began, text, problem = monotonic(), None, None
         try:
             text = for_report(await self.metrics(url, PROBE_S))
         except errors.BridgeError as error:
             problem = error.message
-        return replace(
-            self.known,
-            reachable=problem is None,
-            error=problem,
-            elapsed_s=monotonic() - began,
-            metrics=text,
-            supports=support.by_feature() if support else None,
-            suits=suits(support) if support else None,
-        )
+        elapsed_s = monotonic() - began
+        return replace(self.known, reachable=problem is None, error=problem, elapsed_s=elapsed_s, metrics=text)
 
     # Learns who answers there, and when that is another than before, what it takes. Raises BridgeError.
     async def look(self, url: str) -> None:
@@ -131,9 +124,9 @@ class Upstream:
             version = (await self._json(f"{url}/version")).get("version")
         listed = (await self._json(f"{url}/v1/models")).get("data") or [{"id": ""}]
         names, window = tuple(one["id"] for one in listed), listed[0].get("max_model_len")
-        seen = replace(_NOBODY, version=version, models=names, max_model_len=window)
-        if seen != self.known:
-            self.known, self.support = seen, None
+        seen, known = (version, names, window), self.known
+        if seen != (known.version, known.models, known.max_model_len):
+            self.known, self.support = EngineProbe(False, None, 0.0, *seen, None), None
             self._counts.clear()
         if self.support is None:
             answers: dict[str, tuple[int, bytes]] = {}
@@ -141,6 +134,8 @@ class Upstream:
                 async with self.stream(url + path, body, QUESTION_S) as response:
                     answers[feature] = response.status_code, await response.aread()
             self.support = conclude(answers)
+        if self.support is not None:
+            self.known = replace(self.known, supports=self.support.by_feature(), suits=suits(self.support))
 
     async def _json(self, url: str, request: Body = None) -> dict[str, Any]:
         try:

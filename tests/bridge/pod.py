@@ -39,8 +39,8 @@ class Pod:
             if command == {"cmd": "watch"}:
                 self.watchers.append(writer)
                 self._write(writer)
-                while line := await reader.readline():
-                    self.told.append(json.loads(line))
+                while told := await reader.readline():
+                    self.told.append(json.loads(told))
             else:
                 self.got.append(command)
                 if (line := self.answer(command)) is None:

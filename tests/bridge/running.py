@@ -148,7 +148,12 @@ class Bridge:
 
 
 def config(engine_url: str | None, **fields: Any) -> Config:
-    given = {"client_token": CLIENT, "operator_token": OPERATOR, "model_names": ("m", "alias"), "refused_seconds": 0.2}
+    given: dict[str, Any] = {
+        "client_token": CLIENT,
+        "operator_token": OPERATOR,
+        "model_names": ("m", "alias"),
+        "refused_seconds": 0.2,
+    }
     given |= fields
     return Config(engine_url=engine_url, **given)
 

@@ -26,6 +26,7 @@ ANTHROPIC = {
     403: {"permission_error"},
     404: {"not_found_error"},
     405: {"invalid_request_error"},
+    409: {"conflict_error"},
     413: {"request_too_large"},
     500: {"api_error"},
     503: {"api_error"},

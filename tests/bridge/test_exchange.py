@@ -351,7 +351,12 @@ async def test_a_request_for_another_model_gets_it_swapped_in() -> None:
         bridge(None, bootstrap_socket=supervisor.path, swap="on", ping_seconds=0.05) as one,
         asyncio.TaskGroup() as group,
     ):
-        supervisor.answer = lambda command: supervisor.says(state="changing", reason="swapping to glm") or OK
+
+        def swaps(command: dict[str, Any]) -> bytes:
+            supervisor.says(state="changing", reason="swapping to glm")
+            return OK
+
+        supervisor.answer = swaps
         ask = {**ASK, "stream": True, "model": "claude-glm[1m]"}
         await until(lambda: bool(supervisor.told))
         asking = group.create_task(one.http.post("/v1/messages", json=ask))
