@@ -14,11 +14,12 @@ EX_NO_SOCKET, EX_USAGE = 1, 64
 log = logging.getLogger("bridge")
 
 
-# `level message`, whatever the message holds: the supervisor reads lines.
+# `level message`, whatever the message holds: the supervisor reads lines, and cuts long ones. So a traceback is told
+# from its end, where the cause is.
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return f"{record.levelname.lower()} {' | '.join(filter(None, map(str.strip, text.splitlines())))}"
+        first, *rest = (line.strip(" |+-") for line in super().format(record).splitlines() or [""])
+        return f"{record.levelname.lower()} {' | '.join(filter(None, [first, *reversed(rest)]))}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -89,7 +89,7 @@ class Exchange(Response):
             await asyncio.sleep(due - monotonic())
             await self._emit(self._answer.tick(monotonic()))
         await asyncio.sleep(PAD_FIRST_S)
-        while not self._record.stream:
+        while not self._record.stream and self._answer.head.content_type.startswith(JSON):
             self._padded = True
             await self._emit([b" "])
             await asyncio.sleep(PAD_S)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import logging
 import socket
 
 import httpx
 import pytest
 
+from bridge.__main__ import _OneLine
 from tests.bridge.chunks import text_answer
 from tests.bridge.running import ASK, engine, until_async
 from tests.bridge.test_server import environment, start
@@ -75,3 +77,15 @@ async def test_options_that_make_no_sense_are_named_and_exit_64(options: tuple[s
     async with start({"PATH": environment("")["PATH"]}, arguments=options) as process:
         code, log = await process.ended()
     assert (code, words in log) == (64, True)
+
+
+def test_a_log_line_is_one_line_and_a_traceback_begins_with_its_cause() -> None:
+    def line(message: str, error: BaseException | None = None) -> str:
+        info = (type(error), error, error.__traceback__) if error else None
+        return _OneLine("%(message)s").format(logging.LogRecord("b", logging.ERROR, "f", 1, message, None, info))
+
+    assert line("one\r\ntwo\n") == "error one | two"
+    assert line("") == "error "
+    with pytest.raises(ExceptionGroup) as caught:
+        raise ExceptionGroup("several", [ValueError("the cause")])
+    assert line("it failed", caught.value).startswith("error it failed | ValueError: the cause | ")
