@@ -57,7 +57,7 @@ class Answers:
             await pod.look_at_hub(APPLY_S)
         if pod.published.error:
             raise Problem(pod.published.error)
-        pod.forgive()
+        pod.fleet.forgive()
         applied, spec = pod.published.applied, pod.published.spec
         return {"serial": spec.serial if spec else None, "applied": asdict(applied) if applied else None}
 
@@ -87,7 +87,7 @@ class Answers:
 
     def news(self) -> Message:
         pod, spec = self._pod, self._pod.published.spec
-        engine, phase = pod.engine, pod.engine.service.phase if pod.engine else "stopped"
+        engine, phase = pod.fleet.engine, pod.fleet.engine.service.phase if pod.fleet.engine else "stopped"
         reason: str | None = f"the engine is {phase}"
         if pod.stop.is_set() or pod.stopping:
             state, reason = "down", "the pod is stopping"
@@ -97,25 +97,25 @@ class Answers:
             state, reason = "down", f"the engine was given up: {engine.service.last_exit}"
         else:
             state = "changing"
-            if pod.swap and pod.swap.took_s is None:
-                reason = f"swapping to {pod.swap.model}"
+            if pod.fleet.swap and pod.fleet.swap.took_s is None:
+                reason = f"swapping to {pod.fleet.swap.model}"
         return {
             "state": state,
             "url": engine.url if engine and state == "serving" else None,
-            "model": pod.wanted or None,
-            "models": {key: spec.names(key, pod.wanted) for key in spec.models} if spec else {},
+            "model": pod.fleet.wanted or None,
+            "models": {key: spec.names(key, pod.fleet.wanted) for key in spec.models} if spec else {},
             "reason": reason,
         }
 
     def _eta_s(self) -> float | None:
-        engine = self._pod.engine
+        engine = self._pod.fleet.engine
         if engine is None or engine.service.took_s is None or engine.service.phase == "serving":
             return None
         return max(0.0, engine.service.took_s - (engine.shop.clock() - engine.service.begun))
 
     def status(self, log_after: int | None) -> report.Status:
         pod, now = self._pod, self._pod.shop.clock()
-        spec, engine, count = pod.published.spec, pod.engine, pod.countdown
+        spec, engine, count = pod.published.spec, pod.fleet.engine, pod.countdown
         log, log_next = pod.shop.journal.since(log_after)
         quiet = math.isfinite(count.remaining_s) and not count.busy
         return report.Status(
@@ -123,7 +123,7 @@ class Answers:
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
             serial=spec.serial if spec else None,
-            model=pod.wanted or None,
+            model=pod.fleet.wanted or None,
             config_error=pod.published.error or (None if spec else "there is no config yet"),
             engine=engine.view() if engine else _NONE,
             bridge=pod.bridge.view() if pod.bridge else _NONE,
@@ -136,10 +136,10 @@ class Answers:
             boot=engine.signs.log.boot(now) if engine else None,
             preflight=pod.preparing.verdict,
             patches=dict(pod.preparing.patched),
-            sleepers={key: each.view() for key, each in pod.engines.items() if each.service.phase == "asleep"},
+            sleepers={key: each.view() for key, each in pod.fleet.engines.items() if each.service.phase == "asleep"},
             live=pod.live,
             clients=sum(clients for _, clients in pod.watchers.values()) if pod.watchers else None,
-            swap=pod.swap_now(),
+            swap=pod.fleet.swap,
             idle=report.Idle(count.remaining_s if quiet else None, pod.idle_off, pod.stopping),
             hub=pod.hub_fault,
             code=pod.settings.code,

@@ -104,7 +104,10 @@ def steer(engines: Mapping[str, Service], wanted: str) -> tuple[str, Wish] | Non
     for key, engine in engines.items():
         if key != wanted and engine.phase not in RESTING:
             return (key, "rest") if engine.goal == "run" else None
-    return (wanted, "run") if wanted in engines and engines[wanted].phase in ("stopped", "asleep") else None
+    if (engine := engines.get(wanted)) is None:
+        return None
+    back = engine.phase in ("draining", "stopping") and engine.goal == "rest"
+    return (wanted, "run") if back or engine.phase in ("stopped", "asleep") else None
 
 
 def backoff_s(failures: int) -> float:
@@ -256,7 +259,8 @@ def _die(service: Service, event: Event, now: float) -> Outcome:
         return _enter(dead, "stopped", now), ()
     if policy.max_deaths is not None and barren >= policy.max_deaths:
         return _enter(dead, "fatal", now), ()
-    return _enter(dead, "backoff", now, backoff_s(failures)), ()
+    # One that never answered gives way for a moment, in which a swap may be taken back.
+    return _enter(dead, "backoff", now, max(backoff_s(failures), 0.5 if service.phase in STARTING else 0.0)), ()
 
 
 _Step = Callable[[Service, Event, float], Outcome]

@@ -9,23 +9,22 @@ import signal
 import socket
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from bootstrap import idle, launches, report
+from bootstrap import idle, launches
 from bootstrap.command import TOKENS, sleeps
-from bootstrap.engine import Engine
 from bootstrap.errors import Problem, failing_as
+from bootstrap.fleet import Fleet
 from bootstrap.keeper import Keeper, Launch, Shop
 from bootstrap.launches import Settings
-from bootstrap.machine import BRIDGE, ENGINE, HELPER, Event, Policy, steer
+from bootstrap.machine import BRIDGE, ENGINE, HELPER, Event
 from bootstrap.preparing import Preparing
 from bootstrap.published import Published
 from bootstrap.redact import Redactor, secret_values
 from bootstrap.spec import PodSpec
 
 TICK_S = 0.25
-DRAIN_LEAST_S = 1.0  # a bridge tells of its streams every half second
-PRELOAD_S = 6 * 3600.0
 
 
 class Pod:
@@ -33,20 +32,14 @@ class Pod:
         self.settings, self.shop, self.listener, self.stop = settings, shop, listener, asyncio.Event()
         self.published = Published(settings.state, settings.environ)
         self.preparing = Preparing(settings, shop)
-        self.engines: dict[str, Engine] = {}
+        self.fleet = Fleet(shop)
         self.bridge: Keeper | None = None
         self.helpers: dict[str, Keeper] = {}  # hub, desktop
         self.watchers: dict[object, tuple[int, int]] = {}  # what each bridge that watches tells: live turns, clients
-        self.wanted, self._swapped_at = "", -math.inf
-        self.swap: report.Swap | None = None
         self.idle, self.countdown = idle.Idle(shop.clock()), idle.Countdown(math.inf, False, False)
         self.stopping, self._cried, self._ports = False, False, dict[str, int]()
         self._preloaded: PodSpec | None = None
         self._hub_said, self._looked = dict[str, str](), asyncio.Event()
-
-    @property
-    def engine(self) -> Engine | None:
-        return self.engines.get(self.wanted)
 
     @property
     def live(self) -> int | None:
@@ -83,16 +76,10 @@ class Pod:
             return
         said = "; ".join((applied.plan, *applied.reasons))
         self.shop.journal.say("info", f"config: serial {spec.serial}, model {spec.serve.model}: {said}")
-        if before is None or spec.serve.model != before.serve.model or self.wanted not in spec.models:
-            self.want(spec.serve.model)
-        self.forgive()
+        if before is None or spec.serve.model != before.serve.model or self.fleet.wanted not in spec.models:
+            self.fleet.want(spec.serve.model)
+        self.fleet.forgive()
         self.enforce()
-
-    def forgive(self) -> None:
-        """What was given up may be tried again."""
-        for engine in self.engines.values():
-            if engine.service.phase == "fatal":
-                engine.post(Event("restart"))
 
     def enforce(self) -> None:
         """Make everything run as the config in force says; what runs so already is left alone."""
@@ -105,9 +92,9 @@ class Pod:
         for key in spec.models:
             port = self._port(key if sleeps(spec) else "")
             launch = launches.engine(self.settings, spec, key, port, peer_to_peer=self.preparing.peer_to_peer)
-            self._keep_engine(key, launch, policy)
-        for key in set(self.engines) - set(spec.models):
-            self.engines[key].post(Event("rest" if self.engines[key].service.phase != "asleep" else "restart"))
+            self.fleet.keep(key, launch, policy, partial(self._prepare, key))
+        for key in set(self.fleet.engines) - set(spec.models):
+            self.fleet.drop(key)
         bridge = launches.bridge(self.settings, spec, self.listener, f"http://127.0.0.1:{self._port('')}")
         if self.bridge is None:
             self.bridge = Keeper(bridge, BRIDGE, self.shop)
@@ -115,7 +102,7 @@ class Pod:
         self.bridge.relaunch(bridge, BRIDGE)
         self.keep_worker()
         self.keep_desktop(on=spec.desktop.enabled)
-        self.steer()
+        self._steer()
 
     def keep_worker(self) -> None:
         spec, settings = self.published.spec, self.settings
@@ -159,14 +146,13 @@ class Pod:
         if name in self.helpers:
             self.helpers[name].post(Event("run" if on else "rest"))
 
-    def _keep_engine(self, key: str, launch: Launch, policy: Policy) -> None:
-        if key not in self.engines:
-            self.engines[key] = Engine(launch, policy, self.shop, lambda: self._prepare(key))
-        self.engines[key].relaunch(launch, policy)
+    def _steer(self) -> None:
+        if not self.stop.is_set():
+            self.fleet.steer()
 
     async def _prepare(self, key: str) -> None:
         if spec := self.published.spec:
-            await self.preparing.prepare(spec, key, again=self.engines[key].service.barren > 0)
+            await self.preparing.prepare(spec, key, again=self.fleet.engines[key].service.barren > 0)
             self.enforce()  # where the machine turned out to need another command
 
     def _port(self, key: str) -> int:
@@ -176,55 +162,14 @@ class Pod:
             self._ports[key] = self._ports[key] or launches.free_port()
         return self._ports[key]
 
-    # The model that is awake.
-
     def demand(self, key: str) -> None:
         """A swap, asked for. Errors: Problem, why not."""
-        spec, now = self.published.spec, self.shop.clock()
+        spec = self.published.spec
         if self.stop.is_set() or self.stopping:
             raise Problem("the pod is stopping")
         if spec is None or key not in spec.models:
             raise Problem(f"there is no model {key!r}; there is: {', '.join(spec.models) if spec else 'none'}")
-        left_s = self._swapped_at + spec.swap.dwell_minutes * 60.0 - now
-        if key != self.wanted and left_s > 0:
-            refusal = Problem(f"the last swap was too short ago: in {left_s:.0f} s ([swap] dwell_minutes)")
-            refusal.wait_s = left_s
-            raise refusal
-        self.want(key)
-        self.steer()
-
-    def want(self, key: str) -> None:
-        if self.wanted not in ("", key):
-            now, target = self.shop.clock(), self.engines.get(key)
-            self.swap = report.Swap(key, self.wanted, now, target.service.took_s if target else None)
-            self._swapped_at = now
-            self.forgive()
-        self.wanted = key
-        self.shop.news.tell()
-
-    def steer(self) -> None:
-        """Lead to the wanted model alone being awake; a swap that fails leads back."""
-        if self.stop.is_set():
-            return
-        if order := steer({key: engine.service for key, engine in self.engines.items()}, self.wanted):
-            self.engines[order[0]].post(Event(order[1]))
-        swap, engine = self.swap, self.engine
-        if swap is None or swap.took_s is not None or swap.error or engine is None:
-            return
-        now, service = self.shop.clock(), engine.service
-        if service.phase == "serving":
-            self.swap = replace(swap, took_s=now - swap.began_s)
-        elif service.begun >= swap.began_s and (service.barren or service.phase == "fatal"):
-            self.swap = replace(swap, took_s=now - swap.began_s, error=service.last_exit)
-            self.shop.journal.say(
-                "error", f"swap to {swap.model} failed: {service.last_exit}; back to {swap.came_from}"
-            )
-            self.wanted = swap.came_from if swap.came_from in self.engines else self.wanted
-            self.shop.news.tell()
-
-    def swap_now(self) -> report.Swap | None:
-        """The swap as the report has it: times are ages."""
-        return self.swap and replace(self.swap, began_s=self.shop.clock() - self.swap.began_s)
+        self.fleet.demand(key, spec.swap.dwell_minutes * 60.0)
 
     def end(self) -> None:
         self.stop.set()
@@ -232,7 +177,7 @@ class Pod:
 
     def restart(self, name: str) -> None:
         """Errors: Problem, when there is nothing to restart."""
-        keeper = self.engine if name == "engine" else self.bridge
+        keeper = self.fleet.engine if name == "engine" else self.bridge
         if keeper is None or self.stop.is_set():
             raise Problem("the pod is stopping" if keeper else "there is no config yet")
         keeper.post(Event("restart" if keeper.service.pid else "run"))
@@ -246,32 +191,26 @@ class Pod:
             await asyncio.sleep(TICK_S)
             for keeper in itertools.chain(*self.groups()):
                 keeper.post(Event("tick"))
-            self._drain()
-            self.steer()
+            self.fleet.drain(self.live)
+            self._steer()
             self._cry()
             looks += 1
             if looks % 4 == 0:
                 self.shop.children.look()
-                for engine in self.engines.values():
+                for engine in self.fleet.engines.values():
                     engine.look()
                 self._watch_idleness()
                 self._preload()
 
-    def _drain(self) -> None:
-        for engine in self.engines.values():
-            waited_s = self.shop.clock() - engine.service.since
-            if engine.service.phase == "draining" and waited_s >= DRAIN_LEAST_S and engine.may_end(self.live):
-                engine.tell("drained")
-
     def _cry(self) -> None:
         # An engine that dies has its last words mirrored now: nobody may be left to ask later.
-        dead = self.engine is not None and self.engine.service.phase in ("backoff", "fatal")
+        dead = self.fleet.engine is not None and self.fleet.engine.service.phase in ("backoff", "fatal")
         if dead and not self._cried and "hub" in self.helpers:
             self.shop.children.signal(self.helpers["hub"].service.pid or 0, signal.SIGUSR1)
         self._cried = dead
 
     def _watch_idleness(self) -> None:
-        spec, engine = self.published.spec, self.engine
+        spec, engine = self.published.spec, self.fleet.engine
         clients = sum(clients for _, clients in self.watchers.values()) if self.watchers else None
         figures = engine.signs.figures if engine and engine.service.phase == "serving" else None
         signs = idle.Signs(clients, figures.requests, sum(figures.progress)) if figures else idle.Signs(clients)
@@ -304,7 +243,7 @@ class Pod:
         self.keep_worker()
 
     def _preload(self) -> None:
-        spec, engine = self.published.spec, self.engine
+        spec, engine = self.published.spec, self.fleet.engine
         if spec and self._preloaded is not spec and engine and engine.service.phase == "serving":
             self._preloaded = spec
             self.shop.tasks.create_task(self.preparing.preload(spec, dict(engine.launch.env)))
@@ -313,7 +252,7 @@ class Pod:
         """In the order in which they stop: the bridge, so that its streams may end; the engines; the hub worker."""
         rest = [keeper for name, keeper in self.helpers.items() if name != "hub"]
         hub = [keeper for name, keeper in self.helpers.items() if name == "hub"]
-        return [self.bridge] if self.bridge else [], [*self.engines.values(), *rest], hub
+        return [self.bridge] if self.bridge else [], [*self.fleet.engines.values(), *rest], hub
 
     async def halt(self, keepers: list[Keeper], limit_s: float) -> None:
         """Stop them for good; returns when they are stopped."""

@@ -44,9 +44,9 @@ class Desk:
 
     async def up(self) -> None:
         self.pod.begin()
-        await until(lambda: self.pod.engine and self.pod.engine.service.phase == "starting")
-        assert self.pod.engine is not None
-        self.pod.engine.tell("answered")
+        await until(lambda: self.pod.fleet.engine and self.pod.fleet.engine.service.phase == "starting")
+        assert self.pod.fleet.engine is not None
+        self.pod.fleet.engine.tell("answered")
 
     async def ask(self, **request: Any) -> Message:
         return await self.answers.handle(request)
@@ -66,7 +66,7 @@ async def test_the_news_of_a_life(desk: Desk) -> None:
     assert (news["state"], news["url"], news["model"]) == ("changing", None, "a")
     assert news["models"] == {"a": ("alpha", "first"), "b": ("b",)}
     await desk.up()
-    engine = desk.pod.engine
+    engine = desk.pod.fleet.engine
     assert engine is not None
     news = desk.answers.news()
     assert (news["state"], news["url"], news["reason"]) == ("serving", engine.url, None)
@@ -80,7 +80,7 @@ async def test_the_news_of_a_life(desk: Desk) -> None:
 
 async def test_an_engine_that_was_given_up_is_down_with_its_reason(desk: Desk) -> None:
     await desk.up()
-    engine = desk.pod.engine
+    engine = desk.pod.fleet.engine
     assert engine is not None
     for _ in range(6):
         engine.post(Event("exited", engine.service.pid, "exit code 1"))
@@ -95,7 +95,7 @@ async def test_how_long_it_will_take_is_known_after_the_first_time(desk: Desk) -
     await desk.up()
     assert desk.answers._eta_s() is None
     desk.parts.now = 40.0
-    engine = desk.pod.engine
+    engine = desk.pod.fleet.engine
     assert engine is not None
     engine.post(Event("exited", engine.service.pid, "x"))
     await until(lambda: engine.service.phase == "starting")

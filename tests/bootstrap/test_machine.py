@@ -196,7 +196,7 @@ DUMP = Action("dump", 10)
         (Service(BRIDGE), [(0.0, RUN), (0.0, spawned(10)), (19.0, TICK)], "starting", [SPAWN]),
         (Service(BRIDGE), [(0.0, RUN), (0.0, spawned(10)), (20.0, TICK)], "starting", [SPAWN, kill(10)]),
         # What cannot be started is a death like any other.
-        (Service(PLAIN), [(0.0, RUN), (0.0, exited(None)), (0.0, exited(None))], "backoff", [SPAWN, SPAWN]),
+        (Service(PLAIN), [(0.0, RUN), (0.0, exited(None)), (0.5, TICK)], "starting", [SPAWN, SPAWN]),
         # A process that outlives a restart or a stop is killed, and so is what drains for too long.
         (ENGINE_UP, [(1.0, stop()), (4.0, TICK)], "stopping", [terminate(10), kill(10)]),
         (
@@ -260,7 +260,7 @@ def test_the_engine_is_given_up_after_six_deaths_without_an_answer_and_an_order_
             waits.append(service.deadline - (now + 1))
             now = service.deadline
             service, _ = play(service, (now, TICK))
-    assert (service.phase, service.starts, waits) == ("fatal", 6, [0.5, 1.0, 2.0, 4.0])
+    assert (service.phase, service.starts, waits) == ("fatal", 6, [0.5, 0.5, 1.0, 2.0, 4.0])
     assert play(service, (1e6, TICK))[1] == []
     again, actions = play(service, (1e6, RUN))
     assert (again.phase, actions, again.barren) == ("starting", [SPAWN], 0)
