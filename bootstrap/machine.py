@@ -104,10 +104,9 @@ def steer(engines: Mapping[str, Service], wanted: str) -> tuple[str, Wish] | Non
     for key, engine in engines.items():
         if key != wanted and engine.phase not in RESTING:
             return (key, "rest") if engine.goal == "run" else None
-    if (engine := engines.get(wanted)) is None:
-        return None
-    back = engine.phase in ("draining", "stopping") and engine.goal == "rest"
-    return (wanted, "run") if back or engine.phase in ("stopped", "asleep") else None
+    target = engines.get(wanted)
+    leaves = target is not None and target.phase in ("draining", "stopping") and target.goal == "rest"
+    return (wanted, "run") if target and (leaves or target.phase in ("stopped", "asleep")) else None
 
 
 def backoff_s(failures: int) -> float:

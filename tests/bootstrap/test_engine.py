@@ -46,7 +46,7 @@ async def test_its_log_says_how_far_it_is(desk: Bench) -> None:
     engine.post(Event("run"))
     assert engine.service.phase == "starting"
     desk.children.outputs[100](b"(EngineCore pid=7) INFO 11-29 13:27:40 [core.py:1] Starting to load model x/a...\n")
-    assert engine.service.phase == "loading"
+    assert engine.view().state == "loading"
     assert [phase.name for phase in engine.signs.log.boot(1.0).phases] == ["start", "weights"]
 
 
