@@ -1,7 +1,6 @@
-"""The only file with routes, and the gate before them: request -> exchange or answer, error -> its envelope."""
+"""The only file with routes: request -> exchange or answer, error -> its envelope."""
 
 import asyncio
-import hmac
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -16,12 +15,13 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from bridge import errors, metrics, request
 from bridge.answer import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, unless_gone
+from bridge.gate import gate, refused
 from bridge.guard import Guard
 from bridge.ledger import Ledger, Record
 from bridge.names import Names
@@ -226,54 +226,13 @@ class Service:
                 task.cancel()
 
 
-# The client's token may chat, the operator's may do everything; every answer gets the id of its request, and while
-# `closing` none invites to the same connection again. Plain ASGI: a BaseHTTPMiddleware would hide from the routes that
-# their client has left.
-def gate(app: ASGIApp, config: Config, ledger: Ledger, closing: Callable[[], bool]) -> ASGIApp:
-    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await app(scope, receive, send)
-        request_id = f"req_{uuid4().hex[:24]}"
-        scope.setdefault("state", {})["request_id"] = request_id
-
-        async def identified(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                last = [(b"connection", b"close")] if closing() else []
-                message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *last]
-            await send(message)
-
-        refusal = _refusal(config, scope["path"], dict(scope["headers"]))
-        ledger.counts["unauthorized"] += refusal is not None
-        await (app if refusal is None else _refused(refusal, request_id))(scope, receive, identified)
-
-    return gated
-
-
-# Both tokens are always compared, each in constant time.
-def _refusal(config: Config, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
-    scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
-    token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
-    operator = hmac.compare_digest(token, config.operator_token.encode())
-    client = hmac.compare_digest(token, config.client_token.encode())
-    if path == "/healthz" or config.insecure_no_auth or operator or (client and not path.startswith("/pod/")):
-        return None
-    if client:
-        return errors.Forbidden("this route takes the operator's token")
-    return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
-
-
 # What is not ours is a bug, which the server logs.
 async def _on_error(http: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         kind = errors.NotFound if error.status_code == 404 else errors.MethodNotAllowed
         error = kind(f"{http.method} {http.url.path} is nothing that this bridge has")
     known = error if isinstance(error, errors.BridgeError) else errors.Internal("the bridge failed; its log says how")
-    return _refused(known, http.state.request_id)
-
-
-def _refused(error: errors.BridgeError, request_id: str) -> Response:
-    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-    return Response(error.envelope(request_id), error.status, headers, JSON)
+    return refused(known, http.state.request_id)
 
 
 # Raises TooLarge, before it reads where the size is said; InvalidRequest.
