@@ -1,9 +1,8 @@
-"""`python -m bootstrap.hubworker JOB`: fetches the config, mirrors the log, asks the provider to stop the pod. An edge.
+"""`python -m bootstrap.hubworker JOB`: fetches the config, mirrors the log, has the provider stop the pod. An edge."""
 
-A child process, so that nothing out there can hold up the supervisor, which kills it when it is silent. It prints what
-it found, and an empty line as a sign of life. SIGUSR1 means "now", SIGTERM "a last word, then end". Its secrets are in
-its environment: HF_TOKEN, RUNPOD_API_KEY.
-"""
+# A child process, so that nothing out there can hold up the supervisor, which kills it when it is silent. It prints
+# what it found, and an empty line as a sign of life. SIGUSR1 means "now", SIGTERM "a last word, then end". Its secrets
+# are in its environment: HF_TOKEN, RUNPOD_API_KEY.
 
 import base64
 import json
@@ -17,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
 
@@ -39,14 +39,6 @@ class Job:
     stop: str | None = None  # id of the pod that the provider is to stop
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-    url: str
-
-
 class Refused(Problem):
     """What was asked for did not happen; `status` 0: no answer came."""
 
@@ -55,8 +47,8 @@ class Refused(Problem):
         self.status, self.headers = status, headers or {}
 
 
-def send(url: str, token: str | None, body: bytes | None = None, **headers: str) -> Answer:
-    """One exchange; 200 and 304 are answers. Errors: Refused."""
+def send(url: str, token: str | None, body: bytes | None = None, **headers: str) -> tuple[bytes, Message, str]:
+    """Body, headers and final URL of a 200. Errors: Refused, for everything else."""
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     # RunPod's edge refuses urllib's own name.
     request = urllib.request.Request(url, body, {"User-Agent": f"passerelle/{VERSION}", **names})
@@ -64,11 +56,9 @@ def send(url: str, token: str | None, body: bytes | None = None, **headers: str)
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=_LIMIT_S) as response:
-            return Answer(response.status, response.read(), dict(response.headers), response.url)
+            return response.read(), response.headers, response.url
     except urllib.error.HTTPError as error:
         with error:
-            if error.code == 304:
-                return Answer(304, b"", dict(error.headers), url)
             text = error.read(2000).decode(errors="replace")
         raise Refused(f"{request.host} answers {error.code}: {text[:200]}", error.code, dict(error.headers)) from error
     except (OSError, HTTPException, ValueError) as error:
@@ -94,14 +84,17 @@ class Hub:
     def fetch(self, name: str, etag: str, revision: str) -> hub.File | None:
         """None: it is still the file of this etag. Body, etag and commit are of one response."""
         where = hub.resolve_url(self._endpoint, self._store, revision, name)
-        answer = send(where, self._token, If_None_Match=f'"{etag}"')
-        if answer.status == 304:
-            return None
-        found = answer.headers.get("ETag", "").removeprefix("W/").strip('"')
-        if found != hub.blob_sha1(answer.body):
+        try:
+            body, headers, url = send(where, self._token, If_None_Match=f'"{etag}"')
+        except Refused as refused:
+            if refused.status == 304:
+                return None
+            raise
+        found = headers.get("ETag", "").removeprefix("W/").strip('"')
+        if found != hub.blob_sha1(body):
             raise Refused(f"{name} arrived damaged")
-        sha = re.search("[0-9a-f]{40}", answer.url)  # a public file's answer comes from a URL with the commit in it
-        return hub.File(answer.body, found, answer.headers.get("X-Repo-Commit") or (sha[0] if sha else None))
+        sha = re.search("[0-9a-f]{40}", url)  # a public file's answer comes from a URL with the commit in it
+        return hub.File(body, found, headers.get("X-Repo-Commit") or (sha[0] if sha else None))
 
     def put(self, name: str, content: bytes) -> None:
         body = hub.commit_body(self._store.file(name), content, f"log of {Path(name).stem}")
@@ -213,8 +206,8 @@ class Worker:
         base = os.environ.get("RUNPOD_API_BASE_URL") or "https://api.runpod.io"
         url, body = f"{base.rstrip('/')}/v2/pods/{pod}/action", b'{"action":"stop"}'
         self._due["stop"] = time.time() + 20.0
-        answer = send(url, os.environ.get("RUNPOD_API_KEY"), body, Content_Type="application/json")
-        return f"asked: {answer.status}"
+        send(url, os.environ.get("RUNPOD_API_KEY"), body, Content_Type="application/json")
+        return "asked"
 
 
 def say(text: str) -> None:

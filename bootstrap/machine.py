@@ -28,7 +28,7 @@ Fact = Literal["ready", "refused", "spawned", "slept", "exited", "seen", "answer
 @dataclass(frozen=True, slots=True)
 class Event:
     name: Wish | Fact | Literal["tick"]
-    pid: int | None = None  # that was meant: what is said of its predecessor does not count; for ready, refused: starts
+    pid: int | None = None  # that was meant: what is said of another does not count; of ready, refused: the attempt
     text: str = ""  # why, or how, or the state that was seen
     limit_s: float = STOP_LIMIT_S  # of a stop
 
@@ -70,6 +70,7 @@ class Service:
     strikes: int = 0
     failures: int = 0  # deaths since the last good run: the backoff
     barren: int = 0  # deaths since it last answered: the way to fatal
+    attempt: int = 0  # what was prepared last
     starts: int = 0
     begun: float = 0.0
     took_s: float | None = None  # the last start, up to its first answer
@@ -117,7 +118,7 @@ def backoff_s(failures: int) -> float:
 def _is_void(service: Service, event: Event) -> bool:
     match event.name:
         case "ready" | "refused":
-            return event.pid != service.starts
+            return event.pid != service.attempt
         case "run" | "rest" | "restart":
             return service.goal == "end"
         case "seen" | "answered" | "silent" | "doomed" | "slept" if service.condemned:
@@ -149,14 +150,15 @@ def _begin(service: Service, event: Event, now: float) -> Outcome:
 
 
 def _again(service: Service, event: Event, now: float) -> Outcome:
-    begun = replace(service, starts=service.starts + 1, begun=now, condemned=None, stale=False, strikes=0)
+    begun = replace(service, attempt=service.attempt + 1, begun=now, condemned=None, stale=False, strikes=0)
     if service.policy.prepares:
-        return _enter(begun, "preflight", now), (Action("prepare", begun.starts),)
+        return _enter(begun, "preflight", now), (Action("prepare", begun.attempt),)
     return _start(begun, event, now)
 
 
 def _start(service: Service, _: Event, now: float) -> Outcome:
-    return _enter(service, "starting", now, service.policy.start_limit_s), (Action("spawn"),)
+    starting = _enter(service, "starting", now, service.policy.start_limit_s, starts=service.starts + 1)
+    return starting, (Action("spawn"),)
 
 
 def _refuse(service: Service, event: Event, now: float) -> Outcome:

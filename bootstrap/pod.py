@@ -152,7 +152,9 @@ class Pod:
 
     async def _prepare(self, key: str) -> None:
         if spec := self.published.spec:
-            await self.preparing.prepare(spec, key, again=self.fleet.engines[key].service.barren > 0)
+            service = self.fleet.engines[key].service
+            failed = service.barren > (service.took_s is not None)  # it never came up, or not since it last served
+            await self.preparing.prepare(spec, key, again=failed)
             self.enforce()  # where the machine turned out to need another command
 
     def _port(self, key: str) -> int:

@@ -1,8 +1,7 @@
-"""PID 1 at work: owns the bridge's listening socket, the signals and the state folder, and ends everything in time.
+"""PID 1 at work: owns the bridge's listening socket, the signals and the state folder, and ends everything in time."""
 
-Every process of the pod is gone within STOP_LIMIT_S of a stop: the bridge first, so that its streams may end, then the
-engines, then the hub worker with a last word, then by SIGKILL whatever descends from us and still lives.
-"""
+# Every process is gone within STOP_LIMIT_S of a stop: the bridge first, so that its streams may end, then the engines,
+# then the hub worker with a last word, then by SIGKILL whatever descends from us and still lives.
 
 import asyncio
 import contextlib

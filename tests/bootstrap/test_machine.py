@@ -301,7 +301,7 @@ GOALS = {  # with which a state can be met; in the others it is to run
 def in_state(phase: ServiceState, policy: Policy, goal: typing.Any, pid: int | None, draining: bool) -> Service:
     alive = phase not in ("stopped", "preflight", "backoff", "fatal")
     old = {7: 500.0} if draining else {}
-    return Service(policy, phase, 100.0, goal, (pid if alive else None), old, starts=3, begun=90.0)
+    return Service(policy, phase, 100.0, goal, (pid if alive else None), old, attempt=3, starts=3, begun=90.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -391,7 +391,7 @@ class World:
                 self.awake = (call, choice) != ("sleep", "answer")
                 self.post(good if choice == "answer" else ev("doomed", pid, "no"))
             case "ready" | "refused":
-                self.post(ev(choice, self.service.starts, "no GPU"))
+                self.post(ev(choice, self.service.attempt, "no GPU"))
             case "ok" | "answer":
                 self.post(answered(pid))
             case _:
