@@ -19,7 +19,8 @@ from bootstrap.errors import Problem
 from bootstrap.report import Status
 from bootstrap.seal import sign
 from tests.bootstrap.deadline import wait_for
-from tests.bootstrap.running import Bootstrap, config, gone, publish, running
+from tests.bootstrap.running import OPERATOR, Bootstrap, config, gone, publish, running
+from tests.doubles.hub import HubDouble
 
 pytestmark = pytest.mark.process
 
@@ -133,6 +134,31 @@ def test_a_worker_that_is_killed_comes_back_and_goes_on(tmp_path: Path, store: P
         wait_for(lambda: pod.text().count("hub: starting, pid ") == 2)
         publish(store, config(4))
         assert wait_for(lambda: pod.seen().serial == 4, 12.0)
+
+
+def test_over_the_hub_a_publish_is_in_force_soon_and_the_log_has_a_last_word(tmp_path: Path, hub: HubDouble) -> None:
+    repo, logs = "datasets/alice/pods", "datasets/alice/logs"
+    hub.seed(logs, {"README.md": b"logs"})
+    mirrored = f'[log]\nmirror = "hf://{logs}"\n'
+
+    def put(text: str) -> str:
+        signature = sign(text.encode(), OPERATOR).encode()
+        return hub.seed(repo, {"pod.toml": text.encode(), "pod.toml.sig": signature})
+
+    put(config(3, more=mirrored))
+    env = {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_writer", "RUNPOD_POD_ID": "pod123", "RUNPOD_API_KEY": "rpa_01234567"}
+    with running(tmp_path, source=f"hf://{repo}", **env) as pod:
+        pod.up()
+        oid = put(config(4, more=mirrored + "[idle]\nstop_after_minutes = 90\n"))
+        status = pod.once(lambda seen: seen.serial == 4, 10.0)
+        assert status.applied is not None
+        assert status.applied.commit == oid
+        wait_for(lambda: hub.files(logs).get("etat/pod123.log"))
+        pod.end()
+    last = hub.files(logs)["etat/pod123.log"].decode()
+    assert "bootstrap INFO stopping" in last
+    assert "bridge: stopped" in last
+    assert "hf_writer" not in last
 
 
 @pytest.mark.parametrize("strategy", ["restart", "sleep"])
