@@ -84,8 +84,11 @@ class Engine(Keeper):
         if self.service.phase not in STARTING and now - self.signs.measured_at >= METRICS_EVERY_S:
             self.signs.measured_at = now
             seen = figures(await ask(f"{self.url}/metrics", METRICS_LIMIT_S))
-            if seen.progress != self.signs.figures.progress or not seen.requests:
+            moves = seen.progress != self.signs.figures.progress
+            if moves or not seen.requests:
                 self.signs.moved_at = now
+            if moves:
+                self.signs.dead_at = None  # whatever its log said, it computes
             self.signs.figures = seen
 
     async def call(self, what: Literal["sleep", "wake"]) -> None:

@@ -80,6 +80,19 @@ async def test_a_line_that_says_that_it_died_and_then_it_has_a_moment_to_end(des
     assert "illegal memory access" in (killed(desk, engine) or "")
 
 
+async def test_one_that_still_computes_is_not_dead_whatever_it_says(desk: Bench) -> None:
+    tokens = b"HTTP/1.0 200 OK\r\n\r\nvllm:num_requests_running 1\nvllm:generation_tokens_total 7\n"
+    async with answering(b"HTTP/1.0 200 OK\r\n\r\n", tokens) as (port, _):
+        engine = serving(desk, replace(LAUNCH, health=f"http://127.0.0.1:{port}/health"))
+        engine._calling = True  # so that nobody but this test asks
+        desk.children.outputs[100](DEAD)
+        assert engine.signs.dead_at == 0.0
+        await engine.check()
+    desk.now = DEAD_S + 1.0
+    engine.look()
+    assert engine.service.condemned is None
+
+
 async def test_what_failed_in_the_last_process_says_nothing_of_the_next(desk: Bench) -> None:
     engine = serving(desk)
     desk.children.outputs[100](DEAD)
