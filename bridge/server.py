@@ -76,6 +76,4 @@ def run(config: Config) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # stacks to stderr, also of a loop that hangs
     with listen(config) as sock:
         log.info("listening on %s", sock.getsockname())
-        server = Server(config)
-        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-            runner.run(server.serve([sock]))
+        Server(config).run([sock])
