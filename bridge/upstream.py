@@ -34,6 +34,18 @@ _NOBODY = EngineProbe(False, None, 0.0, None, (), None, None)
 class NotSent(errors.EngineUnreachable, type="overloaded_error", status=529, retry_after=10): ...
 
 
+class _Model(msgspec.Struct):
+    id: str
+    max_model_len: int | None = None
+
+
+# What is read of /version, /v1/models and /tokenize.
+class _Said(msgspec.Struct):
+    version: str | None = None
+    data: list[_Model] = []
+    count: int | None = None
+
+
 class Upstream:
     """`known` says who answered the last look, `support` what that engine takes; None until it was asked."""
 
@@ -92,8 +104,7 @@ class Upstream:
         key = sha256(msgspec.json.encode(request)).digest()
         async with self._lanes[key[0] % LANES]:
             if key not in self._counts:
-                count = (await self._json(f"{url}/tokenize", request)).get("count")
-                if not isinstance(count, int):
+                if (count := (await self._said(f"{url}/tokenize", request)).count) is None:
                     raise errors.EngineBroken("the engine's /tokenize answered without a count")
                 self._counts[key] = count
                 if len(self._counts) > MAX_COUNTS:
@@ -121,28 +132,27 @@ class Upstream:
     async def look(self, url: str) -> None:
         version = None
         with suppress(errors.NotFound):
-            version = (await self._json(f"{url}/version")).get("version")
-        listed = (await self._json(f"{url}/v1/models")).get("data") or [{"id": ""}]
-        names, window = tuple(one["id"] for one in listed), listed[0].get("max_model_len")
-        seen, known = (version, names, window), self.known
+            version = (await self._said(f"{url}/version")).version
+        models = (await self._said(f"{url}/v1/models")).data or [_Model("")]
+        seen, known = (version, tuple(model.id for model in models), models[0].max_model_len), self.known
         if seen != (known.version, known.models, known.max_model_len):
             self.known, self.support = EngineProbe(False, None, 0.0, *seen, None), None
             self._counts.clear()
         if self.support is None:
             answers: dict[str, tuple[int, bytes]] = {}
-            for feature, path, body in questions(names[0]):
+            for feature, path, body in questions(models[0].id):
                 async with self.stream(url + path, body, QUESTION_S) as response:
                     answers[feature] = response.status_code, await response.aread()
             self.support = conclude(answers)
         if self.support is not None:
             self.known = replace(self.known, supports=self.support.by_feature(), suits=suits(self.support))
 
-    async def _json(self, url: str, request: Body = None) -> dict[str, Any]:
+    async def _said(self, url: str, request: Body = None) -> _Said:
         try:
             async with self._accepted(url, request, LOOK_S if request is None else QUESTION_S) as response:
-                return msgspec.json.decode(await response.aread(), type=dict[str, Any])
+                return msgspec.json.decode(await response.aread(), type=_Said)
         except msgspec.DecodeError as cause:
-            raise errors.EngineBroken(f"the engine's answer is not a JSON object: {cause}") from cause
+            raise errors.EngineBroken(f"the engine's answer at {url} is not its protocol: {cause}") from cause
 
     @asynccontextmanager
     async def _accepted(self, url: str, request: Body, within_s: Limit = None) -> AsyncIterator[httpx.Response]:

@@ -162,6 +162,16 @@ async def test_tokens_are_counted_once_for_equal_prompts_and_a_few_at_a_time() -
         assert most[0] <= module.LANES
 
 
+@pytest.mark.parametrize("models", [{"data": "x"}, {"data": [{}]}, {"data": [{"id": 1}]}, [], "text", {"data": None}])
+async def test_an_engine_that_answers_nonsense_is_an_error_of_ours_and_no_other(models: object) -> None:
+    async def odd(call: Call) -> None:
+        await (call.answer(200, models) if call.path == "/v1/models" else well(call))
+
+    async with asking(unused, odd) as (one, upstream):
+        with pytest.raises(EngineBroken):
+            await upstream.look(one.url)
+
+
 @pytest.mark.parametrize("answer", [{"nothing": 1}, {"count": "many"}, "text"])
 async def test_a_count_that_is_none(answer: object) -> None:
     async with asking(lambda call: call.answer(200, answer)) as (one, upstream):
