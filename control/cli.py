@@ -129,6 +129,7 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
         cli_create,
         cli_demo,
         cli_doctor,
+        cli_fleet,
         cli_link,
         cli_log,
     )
@@ -142,6 +143,7 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
     cli_bridge.register(cli)
     cli_link.register(cli)  # after the groups that it adds to
     cli_log.register(cli)
+    cli_fleet.register(cli)
     try:
         cli.main(argv, prog_name="passerelle", standalone_mode=False, obj=screen)
     except PasserelleError as error:

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +20,7 @@ from control.cli import run_async
 from control.cli_link import find_even_unheard
 from control.connect import Environment, Serving, environment, serving
 from control.errors import PasserelleError, Unreachable, UsageError
-from control.models import PodId, Target
+from control.models import Target, Tokens
 
 if TYPE_CHECKING:
     from control.podlink import PodLink
@@ -40,31 +41,36 @@ class Launches(click.Command):
         return super().parse_args(ctx, args)
 
 
+def told_options(command: click.decorators.FC) -> click.decorators.FC:
+    """How it is told: the same for `connect` and `fleet connect`."""
+    for option in (
+        click.option(
+            "--shell", type=click.Choice(list(shells.WRITERS)), help="Whose words to print; yours without it."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="The same as --shell json."),
+        click.option(
+            "--settings",
+            "settings_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            is_flag=False,
+            flag_value=claude_settings.USUAL,
+            metavar="[FILE]",
+            help=f"Write them into a project's settings instead ({claude_settings.USUAL}).",
+        ),
+        click.option(
+            "--wait", default=60.0, show_default=True, help="Seconds for the engine to serve, and one answer."
+        ),
+        click.option("--no-check", is_flag=True, help="Do not try one real request first."),
+        click.pass_context,
+    ):
+        command = option(command)
+    return command
+
+
 @click.command(cls=Launches)
 @click.argument("pod", metavar="[POD]", required=False)
-@click.option("--shell", type=click.Choice(list(shells.WRITERS)), help="Whose words to print; yours without it.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --shell json.")
-@click.option(
-    "--settings",
-    "settings_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    is_flag=False,
-    flag_value=claude_settings.USUAL,
-    metavar="[FILE]",
-    help=f"Write them into a project's settings instead ({claude_settings.USUAL}).",
-)
-@click.option("--wait", default=60.0, show_default=True, help="Seconds for the engine to serve, and for one answer.")
-@click.option("--no-check", is_flag=True, help="Do not try one real request first.")
-@click.pass_context
-def connect(
-    ctx: click.Context,
-    pod: str | None,
-    shell: str | None,
-    as_json: bool,
-    settings_file: Path | None,
-    wait: float,
-    no_check: bool,
-) -> None:
+@told_options
+def connect(ctx: click.Context, /, pod: str | None, wait: float, no_check: bool, **told: Any) -> None:
     """Point Claude Code at a pod, once one real request of one token has been answered.
 
     Prints what to set; the token is printed whole, as it is what you came for. Every value is quoted, since a model's
@@ -78,10 +84,21 @@ def connect(
       passerelle connect --settings                         for this project alone
       passerelle connect -- claude --continue
     """
+    deliver(ctx, lambda: _environment(pod, wait, not no_check), **told)
+
+
+def deliver(
+    ctx: click.Context,
+    find: Callable[[], Coroutine[Any, Any, Environment]],
+    shell: str | None,
+    as_json: bool,
+    settings_file: Path | None,
+) -> None:
+    """Find what must be set, and print it, write it, or run the command that came after `--` with it."""
     command = ctx.meta.get(COMMAND)
     if command and (settings_file or shell or as_json):
         raise UsageError("either a command after --, or --settings, or words for a shell")
-    env = run_async(_environment(pod, wait, not no_check))
+    env = run_async(find())
     if command:
         ctx.exit(claude_code.become(command, env.applied(dict(os.environ))))
     if doubt := claude_code.doubt(claude_code.find()):
@@ -94,25 +111,30 @@ def connect(
 
 
 async def _environment(pod: str | None, wait: float, check: bool) -> Environment:
+    provider, found = await find_even_unheard(pod)
+    if found.url is None:
+        raise Unreachable(f"pod {found.id} has no address yet", f"wait for it: passerelle watch {found.id}")
+    tokens = await provider.tokens(found.id)
+    return await environment_at(found.url, tokens, found.id, f"passerelle status {found.id}", wait, check)
+
+
+async def environment_at(url: str, tokens: Tokens, name: str, see: str, wait: float, check: bool) -> Environment:
+    """For the bridge at that address. `see` is the verb that shows what is the matter with it."""
     from control.podlink import PodLink
 
-    provider, found = await find_even_unheard(pod)
-    pod_id, tokens = found.id, await provider.tokens(found.id)
-    if found.url is None:
-        raise Unreachable(f"pod {pod_id} has no address yet", f"wait for it: passerelle watch {pod_id}")
-    async with PodLink(Target(found.url, tokens.operator)) as link:
-        served = await _served(link, pod_id, wait)
+    async with PodLink(Target(url, tokens.operator)) as link:
+        served = await _served(link, name, wait)
     if check:
-        async with PodLink(Target(found.url, tokens.client)) as link:
+        async with PodLink(Target(url, tokens.client)) as link:
             try:
                 await link.one_token(served.model, max(wait, 1.0))
             except PasserelleError as error:
-                error.remedy = error.remedy or f"see what it does: passerelle status {pod_id} (--no-check skips this)"
+                error.remedy = error.remedy or f"see what it does: {see} (--no-check skips this)"
                 raise
-    return environment(found.url, tokens.client, served)
+    return environment(url, tokens.client, served)
 
 
-async def _served(link: PodLink, pod_id: PodId, wait: float) -> Serving:
+async def _served(link: PodLink, name: str, wait: float) -> Serving:
     """What the pod serves, once it does; said once when that takes a while."""
     until, told = time.monotonic() + wait, False
     while True:
@@ -122,7 +144,7 @@ async def _served(link: PodLink, pod_id: PodId, wait: float) -> Serving:
             if time.monotonic() >= until:
                 raise
         if not told:
-            click.echo(f"passerelle: the engine of {pod_id} does not serve yet; waiting", err=True)
+            click.echo(f"passerelle: the engine of {name} does not serve yet; waiting", err=True)
             told = True
         await asyncio.sleep(ASK_EVERY_S)
 

@@ -70,27 +70,27 @@ def create(context: click.Context, /, provider: str, as_json: bool, dry_run: boo
     """
     if asked["like"] and context.get_parameter_source("provider") is click.core.ParameterSource.DEFAULT:
         provider = "runpod"
-    _only_for(context, provider)
+    only_for(context, provider, "pod create")
     if provider == "local":
         _embedded(Options(**{name: asked[name] for name in EMBEDDED}), as_json, dry_run)
         return
     from control.providers import open_rented
 
-    run_async(_rent(open_rented(), asked, as_json, dry_run))
+    made = run_async(rent(open_rented(), asked, dry_run))
+    if made is not None:
+        _said(made, as_json)
 
 
-def _only_for(context: click.Context, provider: str) -> None:
-    """Raises UsageError for an option that the provider would have to ignore."""
+def only_for(context: click.Context, provider: str, verb: str, both: tuple[str, ...] = ()) -> None:
+    """Raises UsageError for an option that the provider would have to ignore. `both` are for either."""
     for option in context.command.params:
         name = option.name or ""
         embedded = name in EMBEDDED
-        if name in ("provider", "config", "as_json", "dry_run") or embedded == (provider == "local"):
+        if name in ("provider", "config", "as_json", "dry_run", *both) or embedded == (provider == "local"):
             continue
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             other = "local" if embedded else "runpod"
-            raise UsageError(
-                f"{option.opts[0]} is for --provider {other}", f"passerelle pod create --provider {other} …"
-            )
+            raise UsageError(f"{option.opts[0]} is for --provider {other}", f"passerelle {verb} --provider {other} …")
 
 
 def _embedded(options: Options, as_json: bool, dry_run: bool) -> None:
@@ -101,7 +101,8 @@ def _embedded(options: Options, as_json: bool, dry_run: bool) -> None:
     say(made, as_json, f"pod {made.id} runs at {made.url}; watch it: passerelle watch {made.id}")
 
 
-async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, dry_run: bool) -> None:
+async def rent(provider: RunPodProvider, asked: dict[str, Any], dry_run: bool) -> Pod | None:
+    """Rent one pod, its configuration published before it costs; None when that was only shown."""
     from control.desk import publish_first
     from control.hub import below
     from control.keys import HUGGING_FACE, Keys
@@ -116,7 +117,7 @@ async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, 
     planned = await provider.plan(order)
     if dry_run:
         _show_requests(provider, order, planned, name)
-        return
+        return None
     account = await provider.account()
     if account.balance is None:
         click.echo(f"balance: -  ({account.reason})", err=True)
@@ -131,7 +132,7 @@ async def _rent(provider: RunPodProvider, asked: dict[str, Any], as_json: bool, 
         click.echo(f"it waits for its configuration: passerelle config publish pod.toml --pod {made.id}", err=True)
     if not asked["no_wait"]:
         made = await until_serving(provider, made.id, None)
-    _said(made, as_json)
+    return made
 
 
 async def _config(asked: dict[str, Any]) -> str | None:

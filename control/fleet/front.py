@@ -1,0 +1,199 @@
+"""`python -P -m control.fleet.front NAME`: the process that is a fleet's front, until SIGTERM.
+
+It keeps a bridge and a router running, and the tunnel between them open. Both programs die with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bootstrap.processes import Children
+from control.errors import PasserelleError, Refused
+from control.fleet import router
+from control.fleet.models import Fleet, FrontStatus, ProgramStatus
+from control.fleet.replicas import Replica
+from control.fleet.router import Ports
+from control.fleet.store import Fleets, Front
+from control.fleet.tunnel import HEAD_MOST, Tunnel, inside
+from control.local import processes
+from control.models import Tokens
+from control.providers import provider_of
+from control.store import home
+
+BACKOFF_S = (0.2, 1.0, 3.0, 10.0)
+STEADY_S = 30.0
+"""A program that ran for so long begins its backoff anew."""
+
+END_S = 3.0
+LOG_MOST = 8 * 1024 * 1024
+
+Start = Callable[[], tuple[tuple[str, ...], dict[str, str], int | None]]
+"""argv, environment, and the one descriptor that is handed down."""
+
+
+@dataclass(slots=True)
+class Program:
+    """One program that is kept running; its output goes to a file, of which the last one or two sizes are kept."""
+
+    name: Literal["bridge", "router"]
+    log: Path
+    start: Start
+    pid: int | None = None
+    starts: int = 0
+    last_exit: str | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def keep(self, children: Children) -> None:
+        failures = 0
+        while True:
+            self.ended.clear()
+            argv, env, fd = self.start()
+            began = time.monotonic()
+            self.pid = children.spawn(argv, env, self._write, self._on_exit, fd)
+            self.starts += 1
+            await self.ended.wait()
+            failures = 1 if time.monotonic() - began > STEADY_S else failures + 1
+            await asyncio.sleep(BACKOFF_S[min(failures, len(BACKOFF_S)) - 1])
+
+    def status(self) -> ProgramStatus:
+        return ProgramStatus(self.name, self.pid is not None, max(0, self.starts - 1), self.last_exit)
+
+    def _on_exit(self, _pid: int, how: str) -> None:
+        self.pid, self.last_exit = None, how
+        self.ended.set()
+
+    def _write(self, data: bytes) -> None:
+        if self.log.exists() and self.log.stat().st_size > LOG_MOST:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with self.log.open("ab") as file:
+            file.write(data)
+
+
+class FrontOf:
+    """A fleet's front while it runs."""
+
+    def __init__(self, fleets: Fleets, fleet: Fleet, tokens: Tokens, listener: socket.socket, program: str) -> None:
+        self._fleets, self._fleet, self._tokens, self._listener = fleets, fleet, tokens, listener
+        self._router_program = program
+        self._secret = secrets.token_urlsafe(24)
+        self._began = time.monotonic()
+        self._replicas = [Replica(one, provider_of(one)) for one in fleet.replicas]
+        self._tunnel = Tunnel(self._replicas, Ports(0, 0, 0), self._secret, self.status)
+        folder = fleets.folder(fleet.name)
+        self._bridge = Program("bridge", folder / "bridge.log", self._start_bridge)
+        self._router = Program("router", folder / "router.log", self._start_router)
+        self._router_answers = False
+
+    def status(self) -> FrontStatus:
+        now = time.monotonic()
+        return FrontStatus(
+            pid=os.getpid(),
+            uptime_s=now - self._began,
+            programs=(self._bridge.status(), self._router.status()),
+            replicas=tuple(one.status(now) for one in self._tunnel.doors.values()),
+            router_answers=self._router_answers,
+        )
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT."""
+        told, children = asyncio.Event(), Children()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, told.set)
+        server = await asyncio.start_server(self._tunnel.serve, "127.0.0.1", 0, limit=HEAD_MOST)
+        port = server.sockets[0].getsockname()[1]
+        self._tunnel.ports = Ports(0, 0, port)
+        mark = processes.mark(os.getpid())
+        if mark is not None:
+            self._fleets.save_front(self._fleet.name, Front(mark, port, self._secret))
+        async with asyncio.TaskGroup() as group:
+            work = [group.create_task(one.follow()) for one in self._replicas]
+            work += [group.create_task(one.keep(children)) for one in (self._router, self._bridge)]
+            work.append(group.create_task(self._look()))
+            await told.wait()
+            for task in work:
+                task.cancel()
+        await self._end(children)
+        server.close()
+
+    async def _end(self, children: Children) -> None:
+        """A bridge drains at the first SIGTERM, and ends each stream in order at the second."""
+        for program in (self._bridge, self._bridge, self._router):
+            if program.pid is not None:
+                children.signal(program.pid, signal.SIGTERM)
+                await asyncio.sleep(0.1)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await self._bridge.ended.wait()
+                await self._router.ended.wait()
+        await children.sweep(END_S)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", self._tunnel.ports.router)
+                writer.close()
+                self._router_answers = True
+            except OSError:
+                self._router_answers = False
+            await asyncio.sleep(0.5)
+
+    def _start_router(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:
+        ports = Ports(processes.free_port(), processes.free_port(), self._tunnel.ports.tunnel)
+        self._tunnel.ports = ports
+        argv = router.argv(self._router_program, ports, tuple(self._fleet.replicas))
+        return argv, dict(os.environ) | router.VARIABLES, None
+
+    def _start_bridge(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:
+        upstream = f"http://127.0.0.1:{self._tunnel.ports.tunnel}{inside(self._secret)}"
+        env = os.environ | {
+            "PASSERELLE_ENGINE_URL": upstream,  # with its secret, so not on the command line
+            "PASSERELLE_LISTEN_FD": str(self._listener.fileno()),
+            "PASSERELLE_CLIENT_TOKEN": self._tokens.client,
+            "PASSERELLE_OPERATOR_TOKEN": self._tokens.operator,
+            "PASSERELLE_MAX_STREAMS": os.environ.get("PASSERELLE_MAX_STREAMS", "512"),
+        }
+        return (sys.executable, "-P", "-m", "bridge"), env, self._listener.fileno()
+
+
+def router_program() -> str:
+    """vllm-router of this environment, or on PATH. Raises Refused."""
+    beside = Path(sys.executable).with_name("vllm-router")
+    found = str(beside) if beside.is_file() else shutil.which("vllm-router")
+    if found is None:
+        raise Refused("there is no vllm-router here", "pip install 'passerelle[fleet]' (Linux on x86-64)")
+    return found
+
+
+def main() -> int:
+    """Exit code 0 after a signal, else the error's."""
+    try:
+        fleets = Fleets(home())
+        fleet = fleets.load(sys.argv[1])
+        tokens, program = fleets.tokens(fleet.name), router_program()
+        family = socket.AF_INET6 if ":" in fleet.host else socket.AF_INET
+        with socket.create_server((fleet.host, fleet.port), family=family, backlog=2048) as listener:
+            asyncio.run(FrontOf(fleets, fleet, tokens, listener, program).run())
+    except PasserelleError as error:
+        sys.stderr.write(f"{error.message}\n  {error.remedy}\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(f"the front cannot listen: {error}\n")
+        return 2
+    fleets.forget_front(fleet.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
