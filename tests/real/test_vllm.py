@@ -58,6 +58,9 @@ tool_parser = "hermes"
 """160 blocks of 128 tokens: 20 480 tokens of KV cache, so that six growing prompts of up to 6 500 do not fit."""
 
 
+STARTING = ("unknown", "preflight", "starting", "downloading", "loading")
+
+
 class RealPod:
     """The running pod, by the same doors that a user has."""
 
@@ -124,9 +127,9 @@ def _wait_serving(real: RealPod) -> None:
         snap = real.status(0.5)
         states.append(snap["engine"]["state"])
         if states[-1] == "serving":
-            assert set(states) <= {"unknown", "starting", "serving"}, states
+            assert set(states) <= {*STARTING, "serving"}, states
             return
-        assert states[-1] in ("unknown", "starting"), (states[-1], snap["findings"], snap["log"])
+        assert states[-1] in STARTING, (states[-1], snap["findings"], snap["log"])
         time.sleep(1)
     raise TimeoutError(f"the engine did not serve: {states[-5:]}")
 
