@@ -5,6 +5,7 @@ An answer that is missing or cannot be read is not known, and what is not known 
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,6 +18,8 @@ from bootstrap.report import Check, Host, Preflight
 from bootstrap.spec import PodSpec
 from bootstrap.toml_reader import data
 
+# Given whole to the engine's interpreter: it has other packages than ours, and in a zipapp there is no file to run.
+ENGINE_SIDE = ("-c", files("bootstrap").joinpath("engineside.py").read_text("utf-8"))
 _DATA = data("preflight.toml")
 _LIMITS = _DATA["limits"]
 _GIB = 1 << 30
@@ -24,49 +27,44 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """None and missing keys: not known. Sizes in GiB."""
+    """None and missing keys: not known."""
 
     host: Host
     torch: Mapping[str, Any]  # cuda, count, error; cuda is None in a CPU build
     models: Mapping[str, Mapping[str, Any]]  # by key: bytes, cached, quantisation
-    ram: float | None
-    disk: float | None
-    shm: float | None
+    figures: Mapping[str, float | None]  # of each question with a pattern; sizes in GiB
     xids: tuple[int, ...]
-    clock: float | None  # unix time
     peer_to_peer: bool  # False: two GPUs are joined only across CPU sockets, where NCCL hangs
 
 
 def questions(spec: PodSpec, python: str, weights: str) -> dict[str, tuple[str, ...]]:
     """Commands by name. `python`: the engine's interpreter. `weights`: the folder that downloads go to."""
-    asked = {name: tuple(part.format(weights=weights) for part in argv) for name, argv in _DATA["questions"].items()}
-    size = (python, "-c", _script("model_size.py"))
-    models = {
-        f"model {key}": (*size, model.repo, *filter(None, [model.revision])) for key, model in spec.models.items()
-    }
-    return {"gpus": ("nvidia-smi", *host.QUERY), "torch": (python, "-c", _script("torch_cuda.py"))} | asked | models
+    asked = {name: row["ask"].split() for name, row in _DATA["questions"].items()}
+    asked["disk"].append(weights)
+    asked |= {"gpus": ["nvidia-smi", *host.QUERY], "torch": [python, *ENGINE_SIDE, "torch"]}
+    for key, model in spec.models.items():
+        asked[f"model {key}"] = [python, *ENGINE_SIDE, "size", model.repo, model.revision or ""]
+    return {name: tuple(argv) for name, argv in asked.items()}
 
 
 def facts(outputs: Mapping[str, str]) -> Facts:
     """What the answers say. A question that failed has no entry."""
-    said = {name: outputs.get(name, "") for name in ("gpus", "driver", "topology", "kernel", "memory", "memory_limit")}
-    ram = (_gib(r"MemAvailable: +(\d+)", said["memory"], 1024), _gib(r"^(\d+)$", said["memory_limit"]))
+    said = defaultdict(str, outputs)
+    figures = {name: _figure(row, said[name]) for name, row in _DATA["questions"].items() if "figure" in row}
+    rams = [figures[name] for name in ("memory", "memory_limit") if figures[name] is not None]
     return Facts(
         host=host.parse_query(said["gpus"], host.cuda_version(said["driver"])),
-        torch=_json(outputs.get("torch", "")),
-        models={name.removeprefix("model "): _json(outputs[name]) for name in outputs if name.startswith("model ")},
-        ram=min((size for size in ram if size is not None), default=None),
-        disk=_gib(r"\s(\d+)\s+\d+%", outputs.get("disk", "")),
-        shm=_gib(r"\s(\d+)\s+\d+\s+\d+\s+\d+%", outputs.get("shm", "")),
+        torch=_json(said["torch"]),
+        models={name.removeprefix("model "): _json(said[name]) for name in outputs if name.startswith("model ")},
+        figures=figures | {"ram": min(rams, default=None)},
         xids=tuple(int(found) for found in re.findall(r"NVRM: Xid \(.*?\): (\d+)", said["kernel"])),
-        clock=float(found[0]) if (found := re.findall(r"^\d{1,12}$", outputs.get("clock", "").strip())) else None,
         peer_to_peer=host.peer_to_peer(said["topology"]),
     )
 
 
 def judge(spec: PodSpec, facts: Facts) -> Preflight:
     """Every check whose figures are known, in the table's order."""
-    figures = _LIMITS | _of_host(facts) | _of_sizes(spec, facts)
+    figures = _LIMITS | facts.figures | _of_gpus(facts) | _of_sizes(spec, facts)
     checks: list[Check] = []
     may_sleep = True
     for name, row in _DATA["checks"].items():
@@ -82,15 +80,14 @@ def judge(spec: PodSpec, facts: Facts) -> Preflight:
 
 
 # The figures that the table speaks of. Without torch nothing is known of CUDA.
-def _of_host(facts: Facts) -> dict[str, Any]:
-    gpus, torch, built_for = facts.host.gpus, facts.torch, facts.torch.get("cuda")
+def _of_gpus(facts: Facts) -> dict[str, Any]:
+    host, gpus, torch, built_for = facts.host, facts.host.gpus, facts.torch, facts.torch.get("cuda")
     # A driver that is too old may still serve through the forward-compatibility package: torch's answer counts.
-    usable = built_for if torch.get("count") else facts.host.cuda
+    usable = built_for if torch.get("count") else host.cuda
     too_old = bool(built_for and usable and _major(built_for) > _major(usable))
     powerless = [str(gpu.index) for gpu in gpus if gpu.pstate and gpu.power_w is None]
     return {
-        **{"ram": facts.ram, "disk": facts.disk, "shm": facts.shm, "clock": facts.clock},
-        **{"driver": facts.host.driver, "cuda": facts.host.cuda, "gpu_error": facts.host.gpu_error or ""},
+        **{"driver": host.driver, "cuda": host.cuda, "gpu_error": host.gpu_error or ""},
         **{"found": len(gpus), "gpus": len(gpus) or None, "name": gpus[0].name if gpus else None},
         **{"torch_cuda": built_for, "torch_major": _major(built_for), "usable_major": _major(usable)},
         "torch_count": None if too_old else torch.get("count"),
@@ -104,30 +101,26 @@ def _of_host(facts: Facts) -> dict[str, Any]:
 
 
 def _of_sizes(spec: PodSpec, facts: Facts) -> dict[str, Any]:
+    served, needed = spec.serve.model, gpus_of(spec)
     sizes = {key: model["bytes"] / _GIB for key, model in facts.models.items() if model.get("bytes")}
-    wanted = {spec.serve.model, *spec.preload.models, *(spec.models if sleeps(spec) else ())} & set(sizes)
-    missing = sum(sizes[key] - facts.models[key].get("cached", 0) / _GIB for key in wanted)
-    weights, quantisation = sizes.get(spec.serve.model), facts.models.get(spec.serve.model, {}).get("quantisation")
+    kept = {served, *spec.preload.models, *(spec.models if sleeps(spec) else ())} & set(sizes)
+    missing = sum(sizes[key] - facts.models[key].get("cached", 0) / _GIB for key in kept)
+    weights, quantisation = sizes.get(served), facts.models.get(served, {}).get("quantisation")
     memory = min((gpu.memory_total_mib / 1024 for gpu in facts.host.gpus if gpu.memory_total_mib), default=None)
     share = spec.serve.memory_utilization or 0.9
     return {
-        **{"quantisation": quantisation, "least_capability": _DATA["capability"].get(quantisation)},
-        "needed": gpus_of(spec),
+        **{"quantisation": quantisation, "least_capability": _DATA["capability"].get(quantisation), "needed": needed},
         "weights": weights and weights / (spec.serve.tensor_parallel or 1),
         "room": memory and memory * share - _LIMITS["gpu_spare"],
         "ram_wanted": weights and weights * _LIMITS["ram_share"],
         "disk_wanted": missing + _LIMITS["disk_spare"],
-        "shm_wanted": _LIMITS["shm_least"] if gpus_of(spec) > 1 else None,
+        "shm_wanted": _LIMITS["shm_least"] if needed > 1 else None,
         "sizeless": ", ".join(key for key in spec.models if key not in sizes),
         # At worst the smallest model is awake and all others sleep.
         "pinned": _LIMITS["sleeper_ram"] * (sum(sizes.values()) - min(sizes.values(), default=0.0)),
         "asleep": _LIMITS["sleeper_gpu"] * (len(spec.models) - 1),
         "unused": memory and memory * (1 - share),
     }
-
-
-def _script(name: str) -> str:
-    return files("bootstrap").joinpath("probes", name).read_text("utf-8")
 
 
 # The last line that is a JSON object: libraries print warnings before it.
@@ -142,9 +135,9 @@ def _json(text: str) -> dict[str, Any]:
     return {}
 
 
-def _gib(pattern: str, text: str, unit: int = 1) -> float | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return int(found[1]) * unit / _GIB if found else None
+def _figure(row: Mapping[str, Any], text: str) -> float | None:
+    found = re.search(row["figure"], text, re.MULTILINE)
+    return int(found[1]) / row["per"] if found else None
 
 
 def _major(version: str | None) -> Any:

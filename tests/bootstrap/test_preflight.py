@@ -53,8 +53,10 @@ def test_its_facts() -> None:
     known = facts(RECORDED)
     assert (known.host.driver, known.host.cuda, len(known.host.gpus)) == ("580.159.04", "13.0", 2)
     assert known.torch == {"cuda": "13.0", "count": 2, "error": None}
-    assert (round(known.ram or 0), round(known.disk or 0), known.shm, known.xids) == (251, 128, 256.0, ())
-    assert (known.clock, known.peer_to_peer, known.models["b"]["bytes"]) == (1795974400.0, True, 64424509440)
+    sizes = {name: known.figures[name] for name in ("ram", "disk", "shm")}
+    assert {name: round(size or 0) for name, size in sizes.items()} == {"ram": 251, "disk": 128, "shm": 256}
+    assert (known.figures["clock"], known.peer_to_peer, known.xids) == (1795974400.0, True, ())
+    assert known.models["b"]["bytes"] == 64424509440
 
 
 GPUS = RECORDED["gpus"]
@@ -164,7 +166,7 @@ def test_any_answers_are_judged(outputs: dict[str, str], spec: PodSpec) -> None:
 def test_each_question_is_a_command() -> None:
     asked = questions(SPEC, "python3", "/weights")
     assert asked["disk"] == ("df", "-PB1", "/weights")
-    assert asked["model b"][3:] == ("x/b", "r")
+    assert asked["model b"][3:] == ("size", "x/b", "r")
     assert {name.split()[0] for name in RECORDED} <= {name.split()[0] for name in asked}
 
 
@@ -181,6 +183,6 @@ def test_the_probes_run_by_the_interpreter_they_are_given_to(tmp_path: Path) -> 
     known = facts(outputs)
     assert known.models == {"a": {"bytes": 5, "cached": 5, "quantisation": "awq"}}
     assert re.match("no torch", known.torch["error"])
-    assert known.ram
-    assert known.disk
+    assert known.figures["ram"]
+    assert known.figures["disk"]
     assert judge(SPEC, known).go

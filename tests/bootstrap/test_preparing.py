@@ -30,12 +30,12 @@ strategy = "sleep"
 models = ["b"]
 """
 SPEC = parse(CONFIG)
-# Answers for the engine's interpreter: what torch sees, the models' sizes, and each patch, whose name is in its script.
+# Answers for the engine's interpreter: what torch sees, the models' sizes, and each patch.
 PYTHON = """#!/bin/sh
-case "$2" in
-  *torch*device_count*) cat "$0.torch" ;;
-  *quantisation*) echo '{"bytes": 1000, "cached": 0, "quantisation": null}' ;;
-  *) echo "$3" >>"$0.steps"; [ "$3" = check ] && exit 1; exit 0 ;;
+case "$3" in
+  torch) cat "$0.torch" ;;
+  size) echo '{"bytes": 1000, "cached": 0, "quantisation": null}' ;;
+  *) echo "$3" >>"$0.steps"; [ "$3" = apply ] && echo applied || echo undone ;;
 esac
 """
 
@@ -106,16 +106,16 @@ async def test_a_patch_is_checked_applied_and_undone_when_the_engine_does_not_co
     spec = parse(CONFIG.replace('repo = "x/a"', 'repo = "x/a"\npatches = { tokenizer-shim = "tok" }'))
     await machine.prepare(spec)
     await machine.prepare(spec)
-    assert machine.steps.read_text(encoding="utf-8").split() == ["check", "apply"]
+    assert machine.steps.read_text(encoding="utf-8").split() == ["apply"]
     assert machine.preparing.patched == {"a: tokenizer-shim": "applied"}
     await machine.prepare(spec, again=True)
     await machine.prepare(spec, again=True)
-    assert machine.steps.read_text(encoding="utf-8").split() == ["check", "apply", "undo"]
+    assert machine.steps.read_text(encoding="utf-8").split() == ["apply", "undo"]
     assert machine.preparing.patched == {"a: tokenizer-shim": "undone"}
 
 
 async def test_a_patch_that_fails_is_reported_and_the_engine_is_tried_all_the_same(machine: Machine) -> None:
-    machine.script(machine.python, PYTHON.replace("exit 0", "echo no network; exit 1"))
+    machine.script(machine.python, PYTHON.replace("echo applied", "echo no network && exit 1"))
     spec = parse(CONFIG.replace('repo = "x/a"', 'repo = "x/a"\npatches = { tokenizer-shim = "tok" }'))
     await machine.prepare(spec)
     assert "not applied" in machine.preparing.patched["a: tokenizer-shim"]

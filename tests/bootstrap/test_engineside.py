@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.patches import Step, steps
+from bootstrap.preflight import ENGINE_SIDE
+from bootstrap.preparing import steps
 from bootstrap.spec import parse
 
 TEXT = """
@@ -69,17 +70,18 @@ def packages(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def step(packages: Path, name: str, repo: str = "") -> Step:
-    found = {one.name: one for one in steps(parse(TEXT.format(repo=repo or packages / "model")), "a", sys.executable)}
-    return found[name]
+def words(packages: Path, name: str, repo: str = "") -> tuple[str, ...]:
+    return steps(parse(TEXT.format(repo=repo or packages / "model")), "a")[name]
 
 
-def run(packages: Path, argv: tuple[str, ...]) -> int:
+def run(packages: Path, verb: str, words: tuple[str, ...]) -> str | None:
+    """Its last word; None where it failed."""
     # sys.prefix is where the version to go back to is kept: not in the environment that the tests run in.
-    script = f"import sys; sys.prefix = {str(packages / 'prefix')!r}\n{argv[2]}"
+    script = f"import sys; sys.prefix = {str(packages / 'prefix')!r}\n{ENGINE_SIDE[1]}"
+    argv = [sys.executable, "-c", script, verb, *words]
     env = {**os.environ, "PYTHONPATH": str(packages)}
-    done = subprocess.run([argv[0], "-c", script, *argv[3:]], env=env, capture_output=True, timeout=60, check=False)
-    return done.returncode
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return None if done.returncode else done.stdout.split()[-1]
 
 
 def version(packages: Path) -> str:
@@ -88,40 +90,30 @@ def version(packages: Path) -> str:
 
 def test_a_model_has_the_steps_that_it_asks_for_in_their_order() -> None:
     spec = parse(TEXT.format(repo="x/a"))
-    assert [one.name for one in steps(spec, "a", "py")] == [
-        "transformers",
-        "fastokens",
-        "tokenizer-shim",
-        "config-ignore",
-    ]
-    assert [one.name for one in steps(spec, "b", "py")] == ["fastokens"]
-    found = steps(spec, "a", "py")[3]
-    assert (found.apply[0], found.apply[3:]) == ("py", ("apply", "x/a", "", "re:.*mtp.*", "lm_head"))
+    assert list(steps(spec, "a")) == ["transformers", "fastokens", "tokenizer-shim", "config-ignore"]
+    assert list(steps(spec, "b")) == ["fastokens"]
+    assert steps(spec, "a")["config-ignore"] == ("config-ignore", "x/a", "", "re:.*mtp.*", "lm_head")
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["transformers", "fastokens", "tokenizer-shim", "config-ignore"])
 def test_each_is_applied_once_and_taken_back_whole(packages: Path, name: str) -> None:
-    found = step(packages, name)
-    assert run(packages, found.check) == 1
+    found = words(packages, name)
     before = {
         path: path.read_bytes() for path in packages.rglob("*") if path.is_file() and path.suffix in (".py", ".json")
     }
-    assert run(packages, found.undo) in (0, 1)  # there is nothing to take back
+    assert run(packages, "undo", found) == "undone"  # there is nothing to take back
     assert {path: path.read_bytes() for path in before} == before
-    for _ in range(2):
-        assert run(packages, found.apply) == 0
-        assert run(packages, found.check) == 0
-    assert run(packages, found.undo) == 0
-    assert run(packages, found.check) == 1
+    assert [run(packages, "apply", found) for _ in range(2)] == ["applied", "there"]
+    assert run(packages, "undo", found) == "undone"
     assert {path: path.read_bytes() for path in before} == before
     assert version(packages) == "5.15.1"
+    assert run(packages, "apply", found) == "applied"
 
 
 @pytest.mark.process
 def test_a_version_that_does_not_know_the_model_either_goes_back_by_itself(packages: Path) -> None:
-    found = step(packages, "transformers", repo="x/strange")
-    assert run(packages, found.apply) == 1
+    assert run(packages, "apply", words(packages, "transformers", repo="x/strange")) is None
     assert version(packages) == "5.15.1"
     assert (packages / "calls").read_text("utf-8").split() == [
         *("install", "transformers==5.16.1"),
@@ -131,7 +123,7 @@ def test_a_version_that_does_not_know_the_model_either_goes_back_by_itself(packa
 
 @pytest.mark.process
 def test_the_shim_is_gpt2s_table(packages: Path) -> None:
-    assert run(packages, step(packages, "tokenizer-shim").apply) == 0
+    assert run(packages, "apply", words(packages, "tokenizer-shim")) == "applied"
     told = subprocess.run(
         [
             sys.executable,
@@ -155,7 +147,7 @@ def test_a_config_that_is_a_link_into_the_cache_leaves_the_blob_alone(packages: 
     (packages / "model" / "config.json").rename(blob)
     (packages / "model" / "config.json").symlink_to(blob)
     before = blob.read_bytes()
-    assert run(packages, step(packages, "config-ignore").apply) == 0
+    assert run(packages, "apply", words(packages, "config-ignore")) == "applied"
     assert blob.read_bytes() == before
     config = json.loads((packages / "model" / "config.json").read_text("utf-8"))
     assert config["quantization_config"]["ignore"] == ["lm_head", "re:.*mtp.*"]
