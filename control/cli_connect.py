@@ -61,7 +61,6 @@ def told_options(command: click.decorators.FC) -> click.decorators.FC:
             "--wait", default=60.0, show_default=True, help="Seconds for the engine to serve, and one answer."
         ),
         click.option("--no-check", is_flag=True, help="Do not try one real request first."),
-        click.pass_context,
     ):
         command = option(command)
     return command
@@ -70,6 +69,7 @@ def told_options(command: click.decorators.FC) -> click.decorators.FC:
 @click.command(cls=Launches)
 @click.argument("pod", metavar="[POD]", required=False)
 @told_options
+@click.pass_context
 def connect(ctx: click.Context, /, pod: str | None, wait: float, no_check: bool, **told: Any) -> None:
     """Point Claude Code at a pod, once one real request of one token has been answered.
 

@@ -247,6 +247,7 @@ def choose(fleets: Fleets, name: str | None) -> Fleet:
 @fleet.command(cls=Launches)
 @click.argument("name", metavar="[FLEET]", required=False)
 @told_options
+@click.pass_context
 def connect(ctx: click.Context, /, name: str | None, wait: float, no_check: bool, **told: Any) -> None:
     """Point Claude Code at a fleet, once one real request of one token has been answered: see `passerelle connect`.
 

@@ -33,13 +33,15 @@ class Conversation:
     live: int = 0
     """Its turns that are being answered."""
 
-    def reach(self, said: Mapping[bytes, int], whole: bytes) -> int:
-        """How many of a request's messages are known as this conversation's; 0 when it is none of its turns.
+    def reach(self, said: Mapping[bytes, int], whole: bytes) -> tuple[int, bool]:
+        """How many of a request's messages are known as this conversation's, 0 for none; and whether it stood there.
 
         What was asked before, word for word, is asked again when that has ended; else somebody else has the same words.
         """
         again = self.marks[-1:] == (whole,) and not self.live
-        return max((said[mark] for mark in self.marks if mark in said and (mark != whole or again)), default=0)
+        known = [mark for mark in self.marks if mark in said and (mark != whole or again)]
+        longest = max(known, key=lambda mark: said[mark], default=None)
+        return (0, False) if longest is None else (said[longest], longest == self.marks[-1])
 
 
 class Conversations:
@@ -69,10 +71,11 @@ class Conversations:
 
     def _find(self, head: bytes, digests: list[bytes]) -> Conversation | None:
         known, said = self._by_head.get(head, []), {digest: at for at, digest in enumerate(digests, 1)}
-        reached = [(one.reach(said, digests[-1]), not one.live, -one.seen_at, one) for one in known]
-        # Of two that began alike, the one that has waited longest is the likelier to ask now.
-        if (best := max(reached, key=lambda each: each[:3], default=None)) and best[0]:
-            return best[3]
+        reached = [(*one.reach(said, digests[-1]), not one.live, -one.seen_at) for one in known]
+        # Of two that began alike and have not gone on, the one that has waited longest is the likelier to ask now.
+        best = max(range(len(known)), key=reached.__getitem__, default=None)
+        if best is not None and reached[best][0]:
+            return known[best]
         # A client that changes its last message, or goes back a few, is still the one that it was, if nobody else is.
         alone = len(known) == 1 and not known[0].live and digests[-1] != head
         return known[0] if alone else None

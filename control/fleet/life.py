@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 import msgspec
@@ -131,12 +132,14 @@ async def wait_serving(replicas: Iterable[PodId], say: Say, within_s: float | No
     failed: list[str] = []
     for one in replicas:  # they start at the same time; the wait for the first is most of the wait for all
         try:
-            await waiting.serving(
-                provider_of(one), one, Clock(), lambda text, one=one: say(f"{one}  {text}"), within_s=within_s
-            )
+            await waiting.serving(provider_of(one), one, Clock(), partial(_of, say, one), within_s=within_s)
         except PasserelleError as error:
             failed.append(f"{one}: {error.message}")
     return tuple(failed)
+
+
+def _of(say: Say, pod_id: PodId, text: str) -> None:
+    say(f"{pod_id}  {text}")
 
 
 async def stop_pods(replicas: Iterable[PodId], say: Say) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ async def stop_pods(replicas: Iterable[PodId], say: Say) -> tuple[str, ...]:
 
     async def stop(pod_id: PodId) -> str:
         try:
-            await waiting.exited(provider_of(pod_id), pod_id, Clock(), lambda text: say(f"{pod_id}  {text}"))
+            await waiting.exited(provider_of(pod_id), pod_id, Clock(), partial(_of, say, pod_id))
             return ""
         except PasserelleError as error:
             return f"{pod_id}: {error.message}"

@@ -83,7 +83,7 @@ class Tunnel:
             await _unless_gone(reader, self._route(head, body, writer))
 
     async def _route(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> None:
-        """From the router by a door, with our secret as the token that it hands through; else from inside, by a path."""
+        """From the router by a door, with our secret as the token that it hands through; from inside by a path."""
         path = head.target.partition("?")[0]
         at = next((prefix for prefix in self.doors if path.startswith(f"{prefix}/")), None)
         if at and path == f"{at}/health" and head.method == "GET":

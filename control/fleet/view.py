@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from control.fleet.models import Fleet, FrontStatus, PlaceState, ReplicaStatus
 from control.observe.snapshot import Snapshot, Verdict
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,6 @@ def _verdict(front: FrontStatus | None, rows: tuple[ReplicaRow, ...], problems: 
     return Verdict.HEALTHY if not problems and {row.verdict for row in rows} <= well else Verdict.WARNING
 
 
-def _sum(values: Sequence[float | int | None]) -> float | int | None:  # type: ignore[type-arg]
+def _sum(values: Sequence[N | None]) -> N | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return sum(known[1:], known[0]) if known else None
