@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bridge.decode import Decoder, End, Event, Finish, Part, Usage
+from bridge.decode import Decoder, Part
 from bridge.encode import PING, frame
 from bridge.errors import BridgeError, EngineBroken, EngineGarbled, engine_message, from_engine
 from bridge.ledger import Record
@@ -12,12 +12,19 @@ from bridge.sse import MAX_RECORD, Splitter, data_of
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 _MAX_WHOLE = 4 * MAX_RECORD  # bytes of an answer in one piece
+# An answer in one piece may be silent for less than RunPod's proxy allows (100 s). Then its status is given away for
+# spaces, which JSON allows in front; should it fail later, its connection is cut, which clients take as retryable.
+PAD_FIRST_S, PAD_S = 60.0, 15.0
 
 
 class Head(NamedTuple):
     status: int
     content_type: str
     retry_after: int | None = None
+
+    @property
+    def streams(self) -> bool:
+        return self.content_type.startswith("text/event-stream")
 
 
 # What the bridge says in a client's own language where the engine does not.
@@ -44,31 +51,31 @@ class Answer:
         self.head = Head(200, EVENTS if record.stream else JSON)
         self.ended = False
         self._dialect = dialect
-        self._ping_s = ping_s if record.stream and dialect.ping else None
+        self._ping_s = ping_s
         self._sent_at = record.arrived_at
         self._begun = False
-        self._status = 200
-        self._streams = True  # the engine does
-        self._whole = bytearray()  # else
+        self._engine = self.head  # what the engine answers with
+        self._whole = bytearray()  # of an engine that does not stream
         self._splitter = Splitter()
-        self._decoder = Decoder()
-        self._usage = Usage(0, None, 0)
-        self._finish: Finish | None = None
+        self._decoder = Decoder(record)
 
     @property
     def ping_due(self) -> float | None:
-        return None if self._ping_s is None or self.ended else self._sent_at + self._ping_s
+        if self.ended or (self.head.streams and not self._dialect.ping):
+            return None
+        pad_s = PAD_S if self._begun else PAD_FIRST_S
+        return self._sent_at + (self._ping_s if self.head.streams else pad_s)
 
     def opened(self, status: int, content_type: str) -> None:
         self.record.phase, self.record.failed = "pending", status >= 400
-        self._status, self._streams = status, content_type.startswith("text/event-stream")
+        self._engine = Head(status, content_type)
         if not self._begun and not self._dialect.rewords:
-            self.head = Head(status, content_type)
+            self.head = self._engine
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
         if self.ended:
             return []
-        if self._streams:
+        if self._engine.streams:
             return self._records(self._splitter.feed(data), now)
         self._whole += data
         too_large = len(self._whole) > _MAX_WHOLE
@@ -78,19 +85,19 @@ class Answer:
     def eof(self, now: float) -> list[bytes]:
         if self.ended:
             return []
-        out = self._records([self._splitter.rest if self._streams else bytes(self._whole)], now)
+        out = self._records([self._splitter.rest if self._engine.streams else bytes(self._whole)], now)
         return out if self.ended else out + self._end(now)
 
-    # A finished answer is still a whole one.
+    # A finished answer is still a whole one. One that has begun and is no stream can only be cut.
     def fail(self, error: BridgeError, now: float) -> list[bytes]:
         if self.ended:
             return []
-        if self._finish is not None:
+        if self._decoder.reason is not None:
             return self._end(now)
         self.ended = True
         self.record.stop, self.record.failed = error.type, True
         if self._begun:
-            return self._cut(error)
+            return self._cut(error) if self.head.streams else []
         self.head = Head(error.status, JSON, error.retry_after)
         return [error.envelope(self.record.request_id)]
 
@@ -98,13 +105,13 @@ class Answer:
         if self.ping_due is None or now < self.ping_due:
             return []
         self.record.pings += 1
-        return self._sent([self._dialect.ping], now)
+        return self._sent([self._dialect.ping if self.head.streams else b" "], now)
 
     def _records(self, records: Iterable[bytes], now: float) -> list[bytes]:
         out: list[bytes] = []
         try:
             for record in records:
-                out += self._take(record, data_of(record) if self._streams else record, now)
+                out += self._take(record, data_of(record) if self._engine.streams else record, now)
                 if self.ended:
                     break
         except BridgeError as error:
@@ -118,45 +125,38 @@ class Answer:
 
     # One record of the engine's stream, or its whole answer, and the data of it. Raises BridgeError.
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
-        refused = self._status >= 400
+        refused = self._engine.status >= 400
         if refused and (self._begun or self._dialect.rewords):
-            raise from_engine(self._status, engine_message(record))
+            raise from_engine(self._engine.status, engine_message(record))
         try:
-            for event in self._decoder.record(data) if data and self._dialect.reads and not refused else ():
-                self._note(event, now)
-                if isinstance(event, End):
-                    self._close()
+            if self._dialect.reads and not refused:
+                self._read(data, now)
         except BridgeError as error:
-            if self._dialect.rewords or (self._streams and isinstance(error, EngineGarbled)):
+            if self._dialect.rewords or (self._engine.streams and isinstance(error, EngineGarbled)):
                 raise
             self.record.stop, self.record.failed = error.type, True
-        return self._sent([record + b"\n\n" if self._streams else record] if record else [], now)
+        if self._decoder.ended:
+            self._close()
+        return self._sent([record + b"\n\n" if self._engine.streams else record] if record else [], now)
 
-    # Counts are cumulative; a field that a later record lacks keeps what was known.
-    def _note(self, event: Event, now: float) -> None:
-        record, known = self.record, self._usage
-        if isinstance(event, Part):
-            record.decodes("tool" if event.kind == "tool_use" else event.kind, now)
-        elif isinstance(event, Finish):
-            self._finish = event
-        elif isinstance(event, Usage):
-            cached = known.cached if event.cached is None else event.cached
-            self._usage = Usage(max(event.prompt, known.prompt), cached, max(event.output, known.output))
-            record.input_tokens, record.cached_tokens = self._usage.prompt, cached
-            record.output_tokens = self._usage.output
+    def _read(self, data: bytes, now: float) -> list[Part]:
+        parts = self._decoder.read(data) if data else []
+        for part in parts:
+            self.record.decodes("tool" if part.kind == "tool_use" else part.kind, now)
+        return parts
 
     # Nothing more comes.
     def _end(self, now: float) -> list[bytes]:
-        if self._streams and self._dialect.reads and self._finish is None and not self.record.failed:
+        streams = self._engine.streams
+        if streams and self._dialect.reads and self._decoder.reason is None and not self.record.failed:
             return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
         self._close()
-        return self._sent([self._dialect.done] if self._streams and self._dialect.done else [], now)
+        return self._sent([self._dialect.done] if streams and self._dialect.done else [], now)
 
     def _close(self) -> None:
         self.ended = True
-        self.record.stop = self.record.stop or (self._finish.reason if self._finish else f"status {self._status}")
+        self.record.stop = self.record.stop or self._decoder.reason or f"status {self._engine.status}"
 
-    # The end of an answer that has begun and cannot be completed.
+    # The end of a stream that has begun and cannot be completed.
     def _cut(self, error: BridgeError) -> list[bytes]:
-        streams = self.head.content_type.startswith("text/event-stream")
-        return [self._dialect.error % error.envelope(self.record.request_id)] if streams else []
+        return [self._dialect.error % error.envelope(self.record.request_id)]

@@ -17,10 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
-from bridge import errors, metrics, request
+from bridge import errors, request
 from bridge.answer import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect
 from bridge.config import VERSION, Config
-from bridge.exchange import Exchange, unless_gone
+from bridge.exchange import Exchange, first_of, left
 from bridge.gate import gate, refused
 from bridge.guard import Guard
 from bridge.ledger import Ledger, Record
@@ -92,7 +92,8 @@ class Service:
         body = await _body(http)
         engine = request.count(body, model=self._names().resolve(body.get("model")).name)
         url = (await self._supervisor.serving(until=0.0)).url
-        return _json({"input_tokens": await unless_gone(http.receive, self._upstream.count(f"{url}", engine)) or 0})
+        counted = await first_of(self._upstream.count(f"{url}", engine), left(http.receive))
+        return _json({"input_tokens": counted or 0})
 
     async def models(self, http: Request) -> Response:
         names, window = self._names(), self._upstream.known.max_model_len
@@ -110,8 +111,8 @@ class Service:
             engine = await self._upstream.metrics(self._supervisor.engine.url)
         supervised, _ = await self._supervisor.status(NO_LOG)
         restarts = (supervised or {}).get("bridge", {}).get("restarts")
-        ours = metrics.Ours(self._ledger, self._connections(), self._started_at, restarts)
-        return Response(engine.encode() + b"\n" + ours.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        ours = self._ledger.metrics(self._connections(), self._started_at, restarts)
+        return Response("".join([engine, "\n", *ours]), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, http: Request) -> Response:
         log_after, finished = _number(http, "log_after"), _number(http, "finished")
@@ -257,7 +258,8 @@ def _number(http: Request, name: str, default: int = 0) -> int:
 
 def _record(http: Request, body: dict[str, Any], engine: dict[str, Any]) -> Record:
     who, streams = request.identity(http.headers, engine), body.get("stream") is True
-    return Record(f"msg_{uuid4().hex[:24]}", http.state.request_id, *who, body["model"], streams, monotonic())
+    moment = {"request_id": http.state.request_id, "arrived_at": monotonic()}
+    return Record(f"msg_{uuid4().hex[:24]}", *who, body["model"], stream=streams, **moment)
 
 
 def _json(value: object) -> Response:

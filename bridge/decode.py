@@ -1,11 +1,11 @@
-"""One record of an engine's answer (of its stream, or the whole of it) -> events, in our words. Both dialects."""
+"""One record of an engine's answer (of its stream, or the whole of it) -> parts of content. Both dialects."""
 
-from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from bridge.errors import EngineGarbled, engine_message, from_engine
+from bridge.errors import EngineBroken, EngineGarbled, engine_message, from_engine
+from bridge.report import Turn
 
 Kind: TypeAlias = Literal["thinking", "text", "tool_use"]  # of a content block, as Anthropic names it
 
@@ -17,26 +17,6 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     call: int | None = None
     id: str = ""
     name: str = ""
-
-
-# Cumulative counts. `prompt` includes `cached`; `cached` is None until the engine says (its last record).
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    prompt: int
-    cached: int | None
-    output: int
-
-
-# The engine's reason, and the stop string that matched if one did.
-class Finish(msgspec.Struct, frozen=True, gc=False):
-    reason: str
-    stop: str | None
-
-
-# The last record of a stream.
-class End(msgspec.Struct, frozen=True, gc=False): ...
-
-
-Event: TypeAlias = Part | Usage | Finish | End
 
 
 class _Call(msgspec.Struct):
@@ -68,11 +48,6 @@ class _Usage(msgspec.Struct):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
 
-    def event(self) -> Usage:
-        cached = (self.prompt_tokens_details or {}).get("cached_tokens", self.cache_read_input_tokens)
-        prompt = self.prompt_tokens or (self.input_tokens or 0) + (cached or 0)
-        return Usage(prompt, cached, self.completion_tokens or self.output_tokens or 0)
-
 
 class _Message(msgspec.Struct):
     usage: _Usage | None = None
@@ -94,40 +69,60 @@ class _Record(msgspec.Struct):
 
 
 _parse = msgspec.json.Decoder(_Record).decode
+_FAILED = ("abort", "error")  # vLLM's, of a request that it gave up
 _KINDS: dict[object, Kind] = {"text": "text", "thinking": "thinking", "tool_use": "tool_use"}
 _STATUS = {"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_error": 400, "not_found_error": 404}
 
 
-# Keeps what one fragment of a tool call needs to know of the earlier ones.
 class Decoder:
-    def __init__(self) -> None:
+    """Counts tokens into `turn`. `reason` is the engine's, once it finished; `stop` the stop string that matched."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.reason: str | None = None
+        self.stop: str | None = None
+        self.ended = False  # the last record of a stream was read
+        self._turn = turn
         self._calls: dict[int, int] = {}
         self._ids: list[str] = []
 
-    def record(self, data: bytes) -> Iterator[Event]:
+    def read(self, data: bytes) -> list[Part]:
         """Raises EngineGarbled for data that is not an engine's JSON, and what an error object in its place says."""
         if data == b"[DONE]":
-            yield End()
-            return
-        record = _parsed(data)
+            self.ended = True
+            return []
+        record, parts = _parsed(data), list[Part]()
         if (usage := record.usage or getattr(record.message, "usage", None)) is not None:
-            yield usage.event()
+            self._count(usage)
         for choice in record.choices or ():
             if choice.index == 0:
-                yield from self._choice(choice)
+                self._choose(choice, parts)
         if record.type is not None:
-            yield from _native(record)
+            self._native(record, parts)
+        return parts
 
-    def _choice(self, choice: _Choice) -> Iterator[Event]:
+    # Counts are cumulative. `cached` is in the last record alone; the prompt includes it.
+    def _count(self, usage: _Usage) -> None:
+        turn, cached = self._turn, usage.cache_read_input_tokens
+        if usage.prompt_tokens_details:
+            cached = usage.prompt_tokens_details.get("cached_tokens", cached)
+        prompt = usage.prompt_tokens or (usage.input_tokens or 0) + (cached or 0)
+        turn.input_tokens = max(prompt, turn.input_tokens or 0)
+        turn.output_tokens = max(usage.completion_tokens or usage.output_tokens or 0, turn.output_tokens)
+        turn.cached_tokens = turn.cached_tokens if cached is None else cached
+
+    def _choose(self, choice: _Choice, parts: list[Part]) -> None:
         delta = choice.delta or choice.message or _Delta()
         if thinking := delta.reasoning or delta.reasoning_content:
-            yield Part("thinking", thinking)
+            parts.append(Part("thinking", thinking))
         if delta.content:
-            yield Part("text", delta.content)
+            parts.append(Part("text", delta.content))
         for position, call in enumerate(delta.tool_calls or ()):
-            yield self._call(call, position if call.index is None else call.index)
+            parts.append(self._call(call, position if call.index is None else call.index))
+        if choice.finish_reason in _FAILED:
+            raise EngineBroken(f"the engine gave up this request (finish_reason {choice.finish_reason})")
         if choice.finish_reason:
-            yield Finish(choice.finish_reason, choice.stop_reason if isinstance(choice.stop_reason, str) else None)
+            self.reason = choice.finish_reason
+            self.stop = choice.stop_reason if isinstance(choice.stop_reason, str) else None
 
     # An id that differs from the index's own begins another call: some engines send index 0 for all of them.
     def _call(self, call: _Call, index: int) -> Part:
@@ -139,15 +134,13 @@ class Decoder:
         function = call.function or {}
         return Part("tool_use", function.get("arguments") or "", number, call_id, function.get("name") or "")
 
-
-# Anthropic's events without their text: those bytes go to the client as they are.
-def _native(record: _Record) -> Iterator[Event]:
-    if kind := _KINDS.get(record.content_block.get("type")):
-        yield Part(kind, "")
-    if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
-        yield Finish(reason, None)
-    if record.type == "message_stop":
-        yield End()
+    # Anthropic's events without their text: those bytes go to the client as they are.
+    def _native(self, record: _Record, parts: list[Part]) -> None:
+        if kind := _KINDS.get(record.content_block.get("type")):
+            parts.append(Part(kind, ""))
+        if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
+            self.reason = reason
+        self.ended = self.ended or record.type == "message_stop"
 
 
 def _parsed(data: bytes) -> _Record:

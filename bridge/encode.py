@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.decode import Kind, Usage
+from bridge.decode import Kind
+from bridge.report import Turn
 
 Sent: TypeAlias = dict[str, Any]  # one event as its JSON, `type` first
 as_json = msgspec.json.encode
@@ -29,21 +30,21 @@ PING = frame({"type": "ping"})
 
 
 # Anthropic counts what was read from the cache apart from the rest of the prompt.
-def _usage_json(usage: Usage) -> dict[str, int]:
-    cached = min(usage.cached or 0, usage.prompt)
+def _usage(turn: Turn) -> dict[str, int]:
+    prompt = turn.input_tokens or 0
+    cached = min(turn.cached_tokens or 0, prompt)
     read = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": cached}
-    return {"input_tokens": usage.prompt - cached, **read, "output_tokens": usage.output}
+    return {"input_tokens": prompt - cached, **read, "output_tokens": turn.output_tokens}
 
 
-def message(message_id: str, model: str, usage: Usage, content: list[Sent], **stop: str | None) -> Sent:
-    ends = {"stop_reason": None, "stop_sequence": None, **stop}
-    head = {"id": message_id, "type": "message", "role": "assistant", "model": model, "content": content}
-    return {**head, **ends, "usage": _usage_json(usage)}
+def message(turn: Turn, content: list[Sent], stop_reason: str | None = None, stop_sequence: str | None = None) -> Sent:
+    head = {"id": turn.id, "type": "message", "role": "assistant", "model": turn.model, "content": content}
+    return {**head, "stop_reason": stop_reason, "stop_sequence": stop_sequence, "usage": _usage(turn)}
 
 
-def message_delta(usage: Usage, stop_reason: str | None = None, stop_sequence: str | None = None) -> Sent:
+def message_delta(turn: Turn, stop_reason: str | None = None, stop_sequence: str | None = None) -> Sent:
     delta = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
-    return {"type": "message_delta", "delta": delta, "usage": _usage_json(usage)}
+    return {"type": "message_delta", "delta": delta, "usage": _usage(turn)}
 
 
 def block_start(index: int, kind: Kind, call_id: str, name: str) -> Sent:

@@ -1,14 +1,14 @@
-"""Every live request, the last that ended, and the totals: records in, report values at `now` out. Pure."""
+"""Every live request, the last that ended, and the totals: as report values and as Prometheus text. Pure."""
 
 # A request is admitted once and closed once; between the two its connections are counted by flags of its record, so a
 # difference between the two ends is a fact that can be read, never arithmetic that can drift.
 
+from bisect import bisect_left
 from collections import Counter, deque
-from dataclasses import dataclass, fields
-from itertools import islice
-from typing import Any
-
-from prometheus_client import Histogram
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import accumulate, islice
+from typing import get_args
 
 from bridge.errors import AtCapacity, Draining
 from bridge.report import Connections, Turn, TurnPhase
@@ -17,58 +17,52 @@ from bridge.tables import TABLES
 MAX_FINISHED = 200
 TTFT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 GAP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0)
+_REPORTED = [one.name for one in fields(Turn)]
+_GROWING = ("pings", "input_tokens", "cached_tokens", "output_tokens")
 
 
 # One admitted request: its answer and its exchange write it while it lives. Moments are seconds of one clock.
 @dataclass(slots=True, eq=False)
-class Record:
-    id: str
-    request_id: str
-    session: str
-    agent: str
-    model: str  # as it was asked for
-    stream: bool
-    arrived_at: float
-    client_connected: bool = True
-    upstream_open: bool = False
-    phase: TurnPhase = "connecting"
-    first_token_at: float | None = None
+class Record(Turn):
+    request_id: str = ""
+    arrived_at: float = 0.0
     last_byte_at: float | None = None
     ended_at: float | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int = 0
-    pings: int = 0
-    prefix_break: str | None = None
-    stop: str | None = None  # stop_reason, error type or "client_gone"; None while it lives
-    guarded: str | None = None  # the marker of a whole-file write that leaves a part out
     failed: bool = False
 
     def decodes(self, phase: TurnPhase, now: float) -> None:
         self.phase = phase
-        self.first_token_at = now if self.first_token_at is None else self.first_token_at
+        if self.ttft_s is None:
+            self.ttft_s = now - self.arrived_at
 
-    @property
-    def ttft_s(self) -> float | None:
-        return None if self.first_token_at is None else self.first_token_at - self.arrived_at
-
-    # None when there is too little to divide.
-    @property
-    def tok_s(self) -> float | None:
-        first, last = self.first_token_at, self.last_byte_at
-        if first is None or last is None or last <= first or self.output_tokens < 2:
-            return None
-        return (self.output_tokens - 1) / (last - first)
-
+    # As it is at that moment.
     def turn(self, now: float) -> Turn:
-        values: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
-        for name, moment in (("last_byte_age_s", self.last_byte_at), ("ended_age_s", self.ended_at)):
-            values[name] = None if moment is None else now - moment
-        return Turn(age_s=now - self.arrived_at, **values)
+        self.age_s = now - self.arrived_at
+        self.ended_age_s = None if self.ended_at is None else now - self.ended_at
+        if self.last_byte_at is not None:
+            self.last_byte_age_s = now - self.last_byte_at
+            decoded_s = self.last_byte_at - self.arrived_at - (self.ttft_s or 0.0)
+            if self.ttft_s is not None and decoded_s > 0 and self.output_tokens > 1:
+                self.tok_s = (self.output_tokens - 1) / decoded_s
+        return Turn(*(getattr(self, name) for name in _REPORTED))
 
 
-_SAME = {one.name for one in fields(Turn)} - {"age_s", "last_byte_age_s", "ended_age_s"}
-_GROWING = ("pings", "input_tokens", "cached_tokens", "output_tokens")
+class Histogram:
+    """How many values were in each bucket; `bounds` are their upper ends, and the last bucket has none."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def samples(self) -> dict[str, float]:
+        upto = zip((*self._bounds, "+Inf"), accumulate(self._counts), strict=True)
+        buckets = {f'_bucket{{le="{bound}"}}': float(count) for bound, count in upto}
+        return {**buckets, "_count": sum(self._counts), "_sum": self._sum}
 
 
 class Ledger:
@@ -81,9 +75,7 @@ class Ledger:
         self.draining = False
         self.counts = Counter(dict.fromkeys(TABLES["counters"], 0))
         self.failed: Counter[str] = Counter()
-        names = "passerelle_time_to_first_token_seconds", "passerelle_inter_token_gap_seconds"
-        self.ttft = Histogram(names[0], "From arrival to the first token.", buckets=TTFT_BOUNDS, registry=None)
-        self.gaps = Histogram(names[1], "Between reads while decoding.", buckets=GAP_BOUNDS, registry=None)
+        self._ttft, self._gaps = Histogram(TTFT_BOUNDS), Histogram(GAP_BOUNDS)
 
     # Raises Draining, and AtCapacity at once when max_streams requests are live, closing ones included.
     def admit(self, record: Record) -> None:
@@ -96,8 +88,8 @@ class Ledger:
         self.counts["turns"] += 1
 
     def heard(self, record: Record, now: float) -> None:
-        if record.first_token_at is not None and record.last_byte_at is not None:
-            self.gaps.observe(now - record.last_byte_at)
+        if record.ttft_s is not None and record.last_byte_at is not None:
+            self._gaps.observe(now - record.last_byte_at)
         record.last_byte_at = now
 
     # The request is over: its client has its answer or is gone, and its upstream is closed.
@@ -113,7 +105,7 @@ class Ledger:
         self.counts["guarded"] += record.guarded is not None
         self.counts.update(_gathered(record))
         if record.ttft_s is not None:
-            self.ttft.observe(record.ttft_s)
+            self._ttft.observe(record.ttft_s)
         self._finished.appendleft(record)
 
     def turns(self, now: float) -> tuple[Turn, ...]:
@@ -127,12 +119,12 @@ class Ledger:
         last = {(record.session, record.agent): record for record in reversed(self._finished)}
         return tuple(record.turn(now) for record in last.values())
 
-    # `sockets` as the server counts them, `upstream_sockets` as the kernel does. No upstream is ever idle.
+    # `sockets` as the server counts them, `upstream_sockets` as the kernel does.
     def connections(self, sockets: int, upstream_sockets: int | None = None) -> Connections:
         live = self._live.values()
         clients, upstreams = sum(one.client_connected for one in live), sum(one.upstream_open for one in live)
         orphans = sum(one.upstream_open and not one.client_connected for one in live)
-        return Connections(clients, sockets, upstreams, 0, orphans, upstream_sockets)
+        return Connections(clients, sockets, upstreams, orphans, upstream_sockets)
 
     # Live requests count as far as they have come, so that rates over these counters are smooth.
     def totals(self) -> dict[str, int]:
@@ -141,6 +133,34 @@ class Ledger:
             counts.update(_gathered(record))
         return dict(counts)
 
+    # Our families, as https://prometheus.io/docs/instrumenting/exposition_formats has them. `started_at` in Unix
+    # seconds; `restarts` of the bridge, if somebody counts them.
+    def metrics(self, connections: Connections, started_at: float, restarts: int | None) -> Iterator[str]:
+        phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(record.phase for record in self._live.values())
+        ends = {end: count or 0 for end, count in asdict(connections).items()}
+        yield _family("process_start_time_seconds", "gauge", "Unix time of our start.", {"": started_at})
+        yield _family("connections", "gauge", "Open ones, as in /pod/report.", _labelled("end", ends))
+        yield _family("turns_live", "gauge", "Live requests.", _labelled("phase", phases))
+        errors = _labelled("kind", self.failed)
+        yield _family("turn_errors_total", "counter", "Requests that failed, by error type.", errors)
+        for name, count in self.totals().items():
+            yield _family(f"{name}_total", "counter", TABLES["counters"][name], {"": count})
+        if restarts is not None:
+            yield _family("bridge_restarts_total", "counter", "Of the bridge, by the supervisor.", {"": restarts})
+        first, gaps = self._ttft.samples(), self._gaps.samples()
+        yield _family("time_to_first_token_seconds", "histogram", "From arrival to the first token.", first)
+        yield _family("inter_token_gap_seconds", "histogram", "Between reads while decoding.", gaps)
+
 
 def _gathered(record: Record) -> dict[str, int]:
     return {name: getattr(record, name) or 0 for name in _GROWING}
+
+
+def _labelled(label: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f'{{{label}="{key}"}}': value for key, value in values.items()}
+
+
+# `samples` by what follows the family's name.
+def _family(name: str, kind: str, words: str, samples: Mapping[str, float]) -> str:
+    head = f"# HELP passerelle_{name} {words}\n# TYPE passerelle_{name} {kind}\n"
+    return head + "".join(f"passerelle_{name}{key} {float(value)}\n" for key, value in samples.items())

@@ -12,21 +12,22 @@ from typing import Any, Literal
 TurnPhase = Literal["queued", "swapping", "connecting", "pending", "thinking", "text", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
+# Of a live request it is the ledger's own; the moments behind its ages are in ledger.Record.
+@dataclass(slots=True)
 class Turn:
     id: str
     session: str
     agent: str
-    model: str
-    phase: TurnPhase
-    stream: bool
-    age_s: float  # since the request arrived
-    ttft_s: float | None  # from arrival to the first token; None before it
-    last_byte_age_s: float | None  # since the engine last sent anything; None before it did
-    input_tokens: int | None  # whole prompt, cached tokens included; None until the engine says
-    cached_tokens: int | None
-    output_tokens: int
-    pings: int
+    model: str  # as it was asked for
+    phase: TurnPhase = "connecting"
+    stream: bool = False
+    age_s: float = 0.0  # since the request arrived
+    ttft_s: float | None = None  # from arrival to the first token; None before it
+    last_byte_age_s: float | None = None  # since the engine last sent anything; None before it did
+    input_tokens: int | None = None  # whole prompt, cached tokens included; None until the engine says
+    cached_tokens: int | None = None
+    output_tokens: int = 0
+    pings: int = 0
     tok_s: float | None = None  # output tokens per second after the first
     client_connected: bool = True
     upstream_open: bool = False
@@ -36,13 +37,12 @@ class Turn:
     stop: str | None = None  # how it ended: stop_reason, error type or "client_gone"
 
 
-# Both ends, counted apart: any lasting difference is a leak.
+# Both ends, counted apart: any lasting difference is a leak. No connection to the engine is ever kept idle.
 @dataclass(frozen=True, slots=True)
 class Connections:
     clients: int  # requests whose client is still connected and waits for an answer
     sockets: int  # TCP connections that clients hold open, idle ones included
     upstreams: int  # requests open to the engine
-    upstreams_idle: int  # kept-alive connections to the engine with no request on them
     orphans: int  # upstreams whose client has left and that are not closed yet
     upstream_sockets: int | None = None  # this process's to the engine, as the kernel counts them
 
@@ -55,18 +55,17 @@ class EngineState:
     model: str | None = None  # key of `models`
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of each; the engine's own first
     reason: str | None = None
-    eta_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineProbe:
-    reachable: bool
-    error: str | None  # why not, in one line
-    elapsed_s: float
-    version: str | None  # of the engine's /version; ends with "+simulated" for the simulated engine
-    models: tuple[str, ...]
-    max_model_len: int | None
-    metrics: str | None  # Prometheus text: the families that the console reads, unchanged
+    reachable: bool = False
+    error: str | None = None  # why not, in one line
+    elapsed_s: float = 0.0
+    version: str | None = None  # of the engine's /version; ends with "+simulated" for the simulated engine
+    models: tuple[str, ...] = ()
+    max_model_len: int | None = None
+    metrics: str | None = None  # Prometheus text: the families that the console reads, unchanged
     supports: Mapping[str, bool] | None = None  # by feature, asked once per engine; None until then
     suits: str | None = None  # the mode that suits it, and why
 

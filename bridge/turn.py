@@ -2,7 +2,7 @@
 
 from bridge.answer import ANTHROPIC, Answer
 from bridge.blocks import Blocks
-from bridge.decode import End, Part
+from bridge.decode import Part
 from bridge.encode import Sent, as_json, frame, message, message_delta
 from bridge.errors import BridgeError, EngineBroken
 from bridge.guard import Guard
@@ -10,7 +10,6 @@ from bridge.ledger import Record
 
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 _DONE_REASONS = ("stop", "tool_calls")
-_FAILED_REASONS = ("abort", "error")  # vLLM's, of a request that it gave up
 _TELL_S = 0.5  # between two counts of tokens to a client
 
 
@@ -26,58 +25,49 @@ class Turn(Answer):
         self._blocks = Blocks(record.id, guard)
 
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
-        out: list[bytes] = []
-        for event in self._decoder.record(data) if data else ():
-            if isinstance(event, End):
-                return out + self._end(now)
-            self._note(event, now)
-            out += self._send(self._blocks.take(event) if isinstance(event, Part) else self._counts(now), now)
-        return out
-
-    def _counts(self, now: float) -> list[Sent]:
-        if not self._started or self._finish or now - self._told_at < _TELL_S:
-            return []
-        self._told_at = now
-        return [message_delta(self._usage)]
+        events = [event for part in self._read(data, now) for event in self._blocks.take(part)]
+        if self._decoder.ended:
+            return self._end(now)
+        counting = self._started and self.record.output_tokens and self._decoder.reason is None
+        if counting and now - self._told_at >= _TELL_S:
+            self._told_at = now
+            events.append(message_delta(self.record))
+        return self._send(events, now)
 
     def _end(self, now: float) -> list[bytes]:
-        finish, self._finish = self._finish, None
-        if finish is None:
+        reason = self._decoder.reason
+        if reason is None:
             return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
-        if finish.reason in _FAILED_REASONS:
-            return self.fail(EngineBroken(f"the engine gave up this request (finish_reason {finish.reason})"), now)
-        matched = finish.stop if finish.reason == "stop" else None
-        closing = self._blocks.finish(complete=finish.reason in _DONE_REASONS and matched is None)
+        matched = self._decoder.stop if reason == "stop" else None
+        closing = self._blocks.finish(complete=reason in _DONE_REASONS and matched is None)
         content = self._blocks.content
-        stop = self.record.stop = self._stop_reason(finish.reason, matched)
+        stop = self.record.stop = self._stop_reason(reason, matched)
         if stop == "end_turn" and {block["type"] for block in content} == {"thinking"}:
             # The whole answer was taken for reasoning; a summary without a text would lose its conversation.
             closing += self._blocks.take(Part("text", "".join(block["thinking"] for block in content)))
             closing += self._blocks.finish(complete=True)
         self.record.guarded = self._guard.found[0] if self._guard and self._guard.found else None
         self.ended = True
-        if self.record.stream:
-            return self._send([*closing, message_delta(self._usage, stop, matched), {"type": "message_stop"}], now)
-        ends = {"stop_reason": stop, "stop_sequence": matched}
-        return self._sent([as_json(message(self.record.id, self.record.model, self._usage, content, **ends))], now)
+        if not self.record.stream:
+            return self._sent([as_json(message(self.record, content, stop, matched))], now)
+        return self._send([*closing, message_delta(self.record, stop, matched), {"type": "message_stop"}], now)
 
     def _stop_reason(self, reason: str, matched: str | None) -> str:
         if matched is not None:  # a call that this cut is not to be run
             return "stop_sequence"
-        if reason == "length" and 0 < self._usage.output < self._max_tokens:
+        if reason == "length" and 0 < self.record.output_tokens < self._max_tokens:
             return "model_context_window_exceeded"
         # A call is to be run whatever the engine calls this stop: vLLM says "stop" for a forced tool.
         called = any(block["type"] == "tool_use" for block in self._blocks.content)
         return _STOP_REASONS.get(reason, "tool_use" if called else "end_turn")
 
-    # Whatever comes first, message_start goes before it.
+    # Whatever comes first, message_start goes before it; until then a failure has its own status.
     def _send(self, events: list[Sent], now: float) -> list[bytes]:
-        if not self.record.stream:
+        if not (events and self.record.stream):
             return []
         if not self._started:
             self._started, self._told_at = True, now
-            empty = message(self.record.id, self.record.model, self._usage, [])
-            events = [{"type": "message_start", "message": empty}, *events]
+            events = [{"type": "message_start", "message": message(self.record, [])}, *events]
         return self._sent([frame(event) for event in events], now)
 
     # Before the message's start Claude Code asks again for a stream, after this type alone (docs/bridge.md).

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -15,7 +16,6 @@ import msgspec
 from httpx_aiohttp import AiohttpTransport
 
 from bridge import errors
-from bridge.metrics import for_report
 from bridge.report import EngineProbe
 from bridge.support import Support, conclude, questions, suits
 
@@ -27,7 +27,13 @@ MAX_COUNTS = 256  # that are remembered
 SLICE = 256 * 1024  # bytes of a request that are written at once
 Body: TypeAlias = dict[str, Any] | None
 Limit: TypeAlias = float | None  # seconds
-_NOBODY = EngineProbe(False, None, 0.0, None, (), None, None)
+# What the console reads of the engine's metrics: of vLLM's histograms the samples of only two, and no *_created.
+_REPORTED = re.compile(
+    r"(# TYPE )?(process_start_time_seconds"
+    r"|vllm:(time_to_first_token|inter_token_latency)_seconds_(bucket|sum|count)"
+    r"|vllm:request_(prefill|decode)_time_seconds_sum"
+    r"|vllm:\w+(?<!_bucket)(?<!_sum)(?<!_count)(?<!_created))[ {]"
+)
 
 
 # Nothing listens: nobody has seen the request, so it may be sent again.
@@ -57,7 +63,7 @@ class Upstream:
         self._client = httpx.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
         self._lanes = [asyncio.Lock() for _ in range(LANES)]
         self._counts: dict[bytes, int] = {}
-        self.known = _NOBODY
+        self.known = EngineProbe()
         self.support: Support | None = None
 
     async def aclose(self) -> None:
@@ -136,7 +142,7 @@ class Upstream:
         models = (await self._said(f"{url}/v1/models")).data or [_Model("")]
         seen, known = (version, tuple(model.id for model in models), models[0].max_model_len), self.known
         if seen != (known.version, known.models, known.max_model_len):
-            self.known, self.support = EngineProbe(False, None, 0.0, *seen, None), None
+            self.known, self.support = EngineProbe(False, None, 0.0, *seen), None
             self._counts.clear()
         if self.support is None:
             answers: dict[str, tuple[int, bytes]] = {}
@@ -182,6 +188,11 @@ def _session() -> aiohttp.ClientSession:
 async def _slices(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), SLICE):
         yield body[start : start + SLICE]
+
+
+# The families that the console reads, each line unchanged.
+def for_report(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if _REPORTED.match(line))
 
 
 # This process's TCP sockets to that port, as the kernel counts them.

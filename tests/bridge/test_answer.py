@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.answer import ANTHROPIC, EVENTS, JSON, OPENAI, UNREAD, Answer, Dialect, Head
+from bridge.answer import ANTHROPIC, EVENTS, JSON, OPENAI, PAD_FIRST_S, PAD_S, UNREAD, Answer, Dialect, Head
 from bridge.errors import EngineBroken, EngineUnreachable
-from bridge.ledger import Record
 from tests.bridge.chunks import DONE, chunk, events, record, recorded, terminals, text_answer, usage_chunk
 from tests.bridge.official import understood
 from tests.bridge.recorded import answers
+from tests.bridge.records import entry
 
 SSE = "text/event-stream; charset=utf-8"
 
 
 def relayed(dialect: Dialect = OPENAI, stream: bool = True, opened: str | None = SSE, status: int = 200) -> Answer:
-    relay = Answer(Record("relay_1", "req_1", "s", "main", "m", stream, 0.0), 15.0, dialect)
+    relay = Answer(entry(stream=stream), 15.0, dialect)
     if opened is not None:
         relay.opened(status, opened)
     return relay
@@ -43,7 +43,7 @@ def test_an_openai_stream_passes_unchanged(data: bytes) -> None:
     assert play(relay, data) == data
     assert (relay.head, relay.record.failed) == (Head(200, SSE), False)
     assert relay.record.input_tokens
-    assert relay.record.first_token_at == 1.0
+    assert relay.record.ttft_s == 1.0
 
 
 @pytest.mark.parametrize("name", NATIVE)
@@ -85,8 +85,8 @@ def test_pings_come_between_records_in_the_clients_own_language() -> None:
         assert relay.record.pings == 1
 
 
-def test_what_is_not_a_stream_or_not_read_is_not_pinged() -> None:
-    assert relayed(stream=False).ping_due is None
+def test_what_is_not_a_stream_is_padded_later_and_what_is_not_read_is_not_pinged() -> None:
+    assert relayed(stream=False, opened=JSON).ping_due == PAD_FIRST_S
     assert relayed(UNREAD).ping_due is None
 
 
@@ -210,3 +210,12 @@ def test_any_bytes_end_in_one_answer(data: bytes, dialect: Dialect, stream: bool
     body = play(relay, data)
     assert body or not data or dialect is UNREAD
     assert relay.eof(3.0) == relay.fail(EngineBroken("late"), 3.0) == []
+
+
+def test_a_pad_gives_the_status_away_and_what_fails_then_can_only_be_cut() -> None:
+    relay = relayed(ANTHROPIC, stream=False, opened=None)
+    assert relay.tick(PAD_FIRST_S - 1) == []
+    assert relay.tick(PAD_FIRST_S) == [b" "]
+    assert relay.ping_due == PAD_FIRST_S + PAD_S
+    assert relay.fail(EngineBroken("late"), 99.0) == []
+    assert (relay.ended, relay.head, relay.record.failed) == (True, Head(200, JSON), True)

@@ -8,44 +8,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.decode import Decoder, End, Event, Finish, Kind, Part, Usage
+from bridge.decode import Decoder, Kind, Part
 from bridge.errors import BridgeError, EngineBusy, PromptTooLong
+from bridge.report import Turn
 from bridge.sse import Splitter, data_of
 from tests.bridge.chunks import chunk, recorded, tool, usage
 
 
-def decode(stream: bytes) -> list[Event]:
-    splitter, decoder = Splitter(), Decoder()
-    records = [data for record in (*splitter.feed(stream), splitter.rest) if (data := data_of(record))]
-    return [event for record in records for event in decoder.record(record) if event != End()]
+class Decoded(list[Part]):
+    """The parts of a stream, and what else was said: tokens (prompt, cached, output) after each record, and the end."""
+
+    def __init__(self, *records: bytes) -> None:
+        super().__init__()
+        turn = Turn("msg_1", "s", "main", "m")
+        decoder, self.counts = Decoder(turn), list[tuple[int | None, int | None, int]]()
+        for record in records:
+            self += decoder.read(record)
+            self.counts.append((turn.input_tokens, turn.cached_tokens, turn.output_tokens))
+        self.finish = (decoder.reason, decoder.stop)
 
 
-def parts(events: list[Event], kind: Kind) -> list[Part]:
-    return [event for event in events if isinstance(event, Part) and event.kind == kind]
+def decode(stream: bytes) -> Decoded:
+    splitter = Splitter()
+    return Decoded(*(data for record in (*splitter.feed(stream), splitter.rest) if (data := data_of(record))))
 
 
-def text_of(events: list[Event], kind: Kind) -> str:
-    return "".join(part.text for part in parts(events, kind))
+def parts(decoded: list[Part], kind: Kind) -> list[Part]:
+    return [part for part in decoded if part.kind == kind]
+
+
+def text_of(decoded: list[Part], kind: Kind) -> str:
+    return "".join(part.text for part in parts(decoded, kind))
 
 
 def test_recorded_plain_stream_with_usage_on_every_chunk() -> None:
     events = decode(recorded("plain_usage.sse"))
-    assert events[0] == Usage(48, None, 0)
+    assert events.counts[0] == (48, None, 0)
     assert text_of(events, "text").startswith("SIreppt +=")
-    assert Finish("length", None) in events
-    assert [event for event in events if isinstance(event, Usage)][-1] == Usage(48, 0, 24)
+    assert events.finish == ("length", None)
+    assert events.counts[-1] == (48, 0, 24)
 
 
 def test_recorded_reasoning_then_text() -> None:
     events = decode(recorded("reasoning_then_text.sse"))
-    kinds = [event.kind for event in events if isinstance(event, Part)]
+    kinds = [event.kind for event in events]
     assert kinds == sorted(kinds, key=lambda kind: kind == "text")
     assert text_of(events, "thinking")
     assert text_of(events, "text")
 
 
 def test_recorded_stop_string() -> None:
-    assert Finish("stop", "e") in decode(recorded("stop_string.sse"))
+    assert decode(recorded("stop_string.sse")).finish == ("stop", "e")
 
 
 def test_recorded_tools() -> None:
@@ -59,11 +72,9 @@ def test_recorded_tools() -> None:
 
 
 def test_recorded_whole_answer() -> None:
-    assert [*Decoder().record(recorded("tool_named_whole.json"))] == [
-        Usage(310, 256, 56),
-        Part("tool_use", "-Infinity", 0, "chatcmpl-tool-bf34d6b2a290ecc7", "read_file"),
-        Finish("stop", None),
-    ]
+    whole = Decoded(recorded("tool_named_whole.json"))
+    assert whole == [Part("tool_use", "-Infinity", 0, "chatcmpl-tool-bf34d6b2a290ecc7", "read_file")]
+    assert (whole.counts, whole.finish) == ([(310, 256, 56)], ("stop", None))
 
 
 def test_both_reasoning_fields_in_one_delta_count_once() -> None:
@@ -79,18 +90,17 @@ def test_other_choices_are_ignored() -> None:
     data = json.dumps(
         {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]}
     )
-    assert [*Decoder().record(data.encode())] == [Part("text", "yes")]
+    assert Decoded(data.encode()) == [Part("text", "yes")]
 
 
 def test_a_new_id_on_the_same_index_is_another_call() -> None:
-    decoder = Decoder()
     stream = [
         chunk({"tool_calls": [tool(0, '{"a":1}', "f", "c1")]}),
         chunk({"tool_calls": [tool(0, "", None, "c1")]}),
         chunk({"tool_calls": [tool(0, '{"a":2}', "f", "c2")]}),
         chunk({"tool_calls": [tool(0, " ")]}),
     ]
-    calls = [event.call for data in stream for event in decoder.record(data[6:].strip()) if isinstance(event, Part)]
+    calls = [part.call for part in decode(b"".join(stream))]
     assert calls == [0, 0, 1, 1]
 
 
@@ -104,7 +114,7 @@ def test_a_new_id_on_the_same_index_is_another_call() -> None:
 )
 def test_an_error_object_inside_the_stream(error: dict[str, Any]) -> None:
     with pytest.raises(EngineBusy, match=r"^queue full$"):
-        list(Decoder().record(json.dumps(error).encode()))
+        Decoded(json.dumps(error).encode())
 
 
 def test_an_overflow_inside_the_stream_has_the_clients_wording() -> None:
@@ -113,7 +123,7 @@ def test_an_overflow_inside_the_stream_has_the_clients_wording() -> None:
         " which exceeds this limit even without any output tokens."
     )
     with pytest.raises(PromptTooLong):
-        list(Decoder().record(json.dumps({"error": {"message": message, "code": 400}}).encode()))
+        Decoded(json.dumps({"error": {"message": message, "code": 400}}).encode())
 
 
 KEYS = ("choices", "delta", "message", "content", "tool_calls", "function", "index", "id", "usage", "error", "code")
@@ -135,15 +145,15 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_events_or_our_error(value: object) -> None:
     with contextlib.suppress(BridgeError):
-        list(Decoder().record(json.dumps(value).encode()))
+        Decoded(json.dumps(value).encode())
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_events_or_our_error(data: bytes) -> None:
     with contextlib.suppress(BridgeError):
-        list(Decoder().record(data))
+        Decoded(data)
 
 
 def test_usage_with_null_counts() -> None:
     data = json.dumps({"usage": {**usage(0, 0), "prompt_tokens": None}}).encode()
-    assert [*Decoder().record(data)] == [Usage(0, None, 0)]
+    assert Decoded(data).counts == [(0, None, 0)]

@@ -5,17 +5,22 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.decode import Usage
 from bridge.encode import PING, as_json, block_delta, block_start, frame, message, message_delta, signature_delta
+from bridge.report import Turn
 from tests.bridge.chunks import events
 
-NONE = Usage(1, None, 2)
+
+def counted(prompt: int, cached: int | None, output: int, model: str = "m") -> Turn:
+    return Turn("msg_1", "s", "main", model, input_tokens=prompt, cached_tokens=cached, output_tokens=output)
+
+
+NONE = counted(1, None, 2)
 
 
 @given(st.text(), st.integers(0, 99))
 def test_every_frame_is_one_event_whatever_the_text(text: str, index: int) -> None:
     sent = [
-        {"type": "message_start", "message": message("msg_1", text, NONE, [])},
+        {"type": "message_start", "message": message(counted(1, None, 2, model=text), [])},
         block_start(index, "tool_use", text, text),
         block_delta(index, "tool_use", text),
         block_delta(index, "text", text),
@@ -31,7 +36,7 @@ def test_every_frame_is_one_event_whatever_the_text(text: str, index: int) -> No
 
 def test_a_message_has_every_field_that_anthropics_has() -> None:
     content = [{"type": "text", "text": "a"}]
-    assert json.loads(as_json(message("msg_1", "m", Usage(10, 4, 2), content, stop_reason="end_turn"))) == {
+    assert json.loads(as_json(message(counted(10, 4, 2), content, stop_reason="end_turn"))) == {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -49,8 +54,8 @@ def test_a_message_has_every_field_that_anthropics_has() -> None:
 
 
 def test_cached_tokens_are_never_more_than_the_prompt() -> None:
-    assert message_delta(Usage(5, 9, 1))["usage"]["input_tokens"] == 0
-    assert message_delta(Usage(5, None, 1))["usage"]["cache_read_input_tokens"] == 0
+    assert message_delta(counted(5, 9, 1))["usage"]["input_tokens"] == 0
+    assert message_delta(counted(5, None, 1))["usage"]["cache_read_input_tokens"] == 0
 
 
 def test_signatures_differ_and_are_stable() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge import exchange
 from tests.bridge.chunks import DONE, chunk, events, record, terminals, text_answer, usage
 from tests.bridge.pod import OK, pod, serving
 from tests.bridge.running import ASK, CLIENT, Bridge, Call, bridge, engine, until, until_async
@@ -445,8 +444,8 @@ async def test_three_hundred_silent_streams_are_pinged_and_complete_and_health_d
 
 
 async def test_an_answer_in_one_piece_is_kept_alive_by_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "PAD_FIRST_S", 0.05)
-    monkeypatch.setattr(exchange, "PAD_S", 0.05)
+    monkeypatch.setattr("bridge.answer.PAD_FIRST_S", 0.05)
+    monkeypatch.setattr("bridge.answer.PAD_S", 0.05)
 
     async def slow(call: Call) -> None:
         await asyncio.sleep(0.2)

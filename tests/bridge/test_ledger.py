@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,25 +10,23 @@ from hypothesis import strategies as st
 
 from bridge.errors import AtCapacity, Draining
 from bridge.ledger import GAP_BOUNDS, MAX_FINISHED, Ledger, Record
-
-
-def entry(number: int, agent: str = "main", at: float = 0.0) -> Record:
-    return Record(f"t{number}", "req", "s", agent, "m", True, at)
+from tests.bridge.chunks import DATA
+from tests.bridge.records import entry, samples
 
 
 def admitted(ledger: Ledger, number: int, agent: str = "main") -> Record:
-    one = entry(number, agent)
+    one = entry(f"t{number}", agent)
     ledger.admit(one)
     return one
 
 
 def test_a_live_turn_is_reported_as_it_is() -> None:
     ledger = Ledger(9)
-    one = entry(1, at=10.0)
+    one = entry("t1", at=10.0)
     ledger.admit(one)
     one.upstream_open = True
-    one.phase = "text"
-    one.first_token_at, one.last_byte_at = 12.0, 15.0
+    one.decodes("text", 12.0)
+    one.last_byte_at = 15.0
     one.input_tokens, one.output_tokens = 100, 7
     (turn,) = ledger.turns(20.0)
     assert (turn.age_s, turn.ttft_s, turn.last_byte_age_s, turn.phase) == (10.0, 2.0, 5.0, "text")
@@ -37,9 +37,10 @@ def test_a_live_turn_is_reported_as_it_is() -> None:
 
 def test_an_ended_turn_is_remembered_for_its_agent() -> None:
     ledger = Ledger(9)
-    one = entry(1, at=10.0)
+    one = entry("t1", at=10.0)
     ledger.admit(one)
-    one.first_token_at, one.last_byte_at, one.stop = 12.0, 15.0, "end_turn"
+    one.decodes("text", 12.0)
+    one.last_byte_at, one.stop = 15.0, "end_turn"
     one.input_tokens, one.cached_tokens, one.output_tokens, one.pings = 100, 60, 31, 2
     ledger.close(one, 15.5)
     assert ledger.turns(16.0) == ()
@@ -68,9 +69,9 @@ def test_the_limit_refuses_at_once_and_counts_what_still_closes() -> None:
     one = admitted(ledger, 1)
     one.client_connected = False
     with pytest.raises(AtCapacity):
-        ledger.admit(entry(2))
+        ledger.admit(entry("t2"))
     ledger.close(one, 1.0)
-    ledger.admit(entry(3))
+    ledger.admit(entry("t3"))
     assert (ledger.totals()["refused"], ledger.totals()["turns"]) == (1, 2)
 
 
@@ -78,9 +79,9 @@ def test_a_drain_turns_new_requests_away_and_ends() -> None:
     ledger = Ledger(9)
     ledger.draining = True
     with pytest.raises(Draining):
-        ledger.admit(entry(1))
+        ledger.admit(entry("t1"))
     ledger.draining = False
-    ledger.admit(entry(1))
+    ledger.admit(entry("t1"))
     assert ledger.totals()["refused"] == 1
 
 
@@ -89,7 +90,7 @@ def test_connections_are_counted_at_both_ends() -> None:
     waiting, orphan = admitted(ledger, 1), admitted(ledger, 2)
     waiting.upstream_open = orphan.upstream_open = True
     orphan.client_connected = False
-    assert astuple(ledger.connections(sockets=5, upstream_sockets=3)) == (1, 5, 2, 0, 1, 3)
+    assert astuple(ledger.connections(sockets=5, upstream_sockets=3)) == (1, 5, 2, 1, 3)
 
 
 def test_of_what_ended_the_newest_are_kept_and_each_agent_once() -> None:
@@ -126,9 +127,12 @@ def test_nothing_is_lost_or_counted_twice_in_any_order(steps: list[str]) -> None
     assert len(ledger.turns(now)) == len(live)
 
 
-def buckets(ledger: Ledger) -> dict[float, float]:
-    (family,) = ledger.gaps.collect()
-    return {float(one.labels["le"]): one.value for one in family.samples if one.name.endswith("_bucket")}
+def told(ledger: Ledger, restarts: int | None = 3) -> str:
+    return "".join(ledger.metrics(ledger.connections(sockets=4), started_at=7.0, restarts=restarts))
+
+
+def gaps(ledger: Ledger, upto: str) -> float:
+    return samples(told(ledger))[f"passerelle_inter_token_gap_seconds_bucket{{le={upto}}}"]
 
 
 def test_gaps_are_between_reads_while_it_decodes() -> None:
@@ -139,14 +143,55 @@ def test_gaps_are_between_reads_while_it_decodes() -> None:
     one.decodes("text", 9.0)
     for now in (9.004, 9.014, 9.314, 108.314):
         ledger.heard(one, now)
-    got = buckets(ledger)
-    assert (got[GAP_BOUNDS[0]], got[0.025], got[0.5], got[GAP_BOUNDS[-1]], got[float("inf")]) == (1, 2, 3, 3, 4)
+    bounds = (str(GAP_BOUNDS[0]), "0.025", "0.5", str(GAP_BOUNDS[-1]), "+Inf")
+    assert [gaps(ledger, bound) for bound in bounds] == [1, 2, 3, 3, 4]
     assert one.last_byte_at == 108.314
 
 
 def test_the_decode_rate_needs_something_to_divide() -> None:
     ledger = Ledger(9)
     one = admitted(ledger, 1)
-    one.first_token_at = one.last_byte_at = 1.0
+    one.decodes("text", 1.0)
+    one.last_byte_at = 1.0
     ledger.close(one, 1.0)
     assert ledger.agents(1.0)[0].tok_s is None
+
+
+def test_our_families_parse_and_say_what_the_ledger_says() -> None:
+    ledger = Ledger(9)
+    one, done = admitted(ledger, 1), admitted(ledger, 2)
+    one.phase, one.upstream_open, one.client_connected = "tool", True, False
+    done.decodes("text", 0.3)
+    done.failed, done.stop = True, "api_error"
+    ledger.close(done, 1.0)
+    text = told(ledger)
+    got = samples(text)
+    assert got["passerelle_turns_live{phase=tool}"] == 1
+    assert got["passerelle_connections{end=orphans}"] == 1
+    assert got["passerelle_connections{end=sockets}"] == 4
+    assert got["passerelle_turns_total"] == 2
+    assert got["passerelle_failed_total"] == 1
+    assert got["passerelle_turn_errors_total{kind=api_error}"] == 1
+    assert got["passerelle_bridge_restarts_total"] == 3
+    assert got["passerelle_time_to_first_token_seconds_bucket{le=0.5}"] == 1
+    assert got["passerelle_time_to_first_token_seconds_bucket{le=0.25}"] == 0
+    assert got["passerelle_time_to_first_token_seconds_count"] == 1
+    assert got["passerelle_time_to_first_token_seconds_sum"] == 0.3
+    assert all(line.startswith(("passerelle_", "# ")) for line in text.splitlines())
+
+
+def test_restarts_are_absent_when_nobody_counts_them() -> None:
+    text = told(Ledger(9), restarts=None)
+    assert "bridge_restarts" not in text
+    assert "passerelle_turns_total" in text
+
+
+def test_the_dashboard_asks_for_nothing_that_is_not_there() -> None:
+    dashboard = (Path(__file__).parents[2] / "docs" / "grafana" / "passerelle.json").read_text()
+    asked = set(re.findall(r"\b(passerelle_\w+|vllm:\w+)(?=[{),])", dashboard))
+    ledger = Ledger(9)
+    ledger.failed["api_error"] += 1
+    engines = samples((DATA / "vllm" / "metrics_capacity.txt").read_text())
+    there = {name.partition("{")[0] for name in [*samples(told(ledger)), *engines]}
+    assert len(asked) > 20
+    assert asked - there == set()

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.answer import EVENTS, JSON, Head
+from bridge.answer import EVENTS, JSON, PAD_FIRST_S, Head
 from bridge.errors import BridgeError, EngineBroken, EngineTimeout, EngineUnreachable, InvalidRequest
 from bridge.guard import Guard
-from bridge.ledger import Record
 from bridge.turn import Turn
 from tests.bridge.chunks import (
     DONE,
@@ -27,12 +26,13 @@ from tests.bridge.chunks import (
 )
 from tests.bridge.official import understood
 from tests.bridge.recorded import CASES, answers
+from tests.bridge.records import entry
 
 SSE = "text/event-stream; charset=utf-8"
 
 
 def new(stream: bool = True, ping_s: float = 15.0, content_type: str | None = SSE) -> Turn:
-    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), ping_s, max_tokens=1000)
+    turn = Turn(entry(stream=stream), ping_s, max_tokens=1000)
     if content_type is not None:
         turn.opened(200, content_type)
     return turn
@@ -238,8 +238,10 @@ def test_what_is_held_back_counts_as_silence() -> None:
     assert turn.ping_due == 11.0
 
 
-def test_one_message_is_never_pinged() -> None:
-    assert new(stream=False).ping_due is None
+def test_one_message_is_never_pinged_but_padded_with_what_json_allows() -> None:
+    turn = new(stream=False)
+    assert turn.tick(15.0) == []
+    assert turn.tick(PAD_FIRST_S) == [b" "]
 
 
 def test_progress_follows_the_answer() -> None:
@@ -248,14 +250,14 @@ def test_progress_follows_the_answer() -> None:
     turn.opened(200, SSE)
     seen.append(turn.record.phase)
     turn.feed(chunk({"role": "assistant", "content": ""}, usage=usage(50, 0)), 2.0)
-    assert turn.record.first_token_at is None
+    assert turn.record.ttft_s is None
     steps: list[dict[str, Any]] = [{"reasoning": "a"}, {"content": "b"}, {"tool_calls": [tool(0, "{}", "f", "c")]}]
     for at, delta in enumerate(steps, 3):
         turn.feed(chunk(delta, usage=usage(50, at)), float(at))
         seen.append(turn.record.phase)
     assert seen == ["connecting", "pending", "thinking", "text", "tool"]
     progress = turn.record
-    assert (progress.first_token_at, progress.input_tokens, progress.output_tokens) == (3.0, 50, 5)
+    assert (progress.ttft_s, progress.input_tokens, progress.output_tokens) == (3.0, 50, 5)
 
 
 def test_one_message_holds_every_block() -> None:
@@ -322,7 +324,7 @@ def test_a_destructive_write_is_refused_or_noted(mode: Literal["warn", "refuse"]
     arguments = json.dumps({"file_path": "/a.py", "content": "import os\n# ... rest of file unchanged\n"})
     pieces = [chunk({"tool_calls": [tool(0, part, "Write" if not at else None, "c1")]})
               for at, part in enumerate((arguments[:40], arguments[40:]))]  # fmt: skip
-    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", True, 0.0), 15.0, 1000, Guard(mode))
+    turn = Turn(entry(), 15.0, 1000, Guard(mode))
     turn.opened(200, SSE)
     body = play(*pieces, chunk(finish="tool_calls"), DONE, turn=turn)
     sent = json.loads(deltas(body, "input_json_delta"))
@@ -334,7 +336,7 @@ def test_a_destructive_write_is_refused_or_noted(mode: Literal["warn", "refuse"]
 
 def test_other_writes_pass_the_guard() -> None:
     arguments = json.dumps({"file_path": "/a.py", "content": "# [...]\n"})
-    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", True, 0.0), 15.0, 1000, Guard("refuse"))
+    turn = Turn(entry(), 15.0, 1000, Guard("refuse"))
     turn.opened(200, SSE)
     body = play(chunk({"tool_calls": [tool(0, arguments, "Write", "c1")]}), chunk(finish="stop"), DONE, turn=turn)
     assert deltas(body, "input_json_delta") == arguments
@@ -417,7 +419,7 @@ def test_any_bytes_end_in_one_answer(data: bytes) -> None:
 
 
 def replayed(answer: dict[str, Any], stream: bool, size: int | None = None) -> bytes:
-    turn = Turn(Record("msg_1", "req_1", "s", "main", "m", stream, 0.0), 15.0, answer["max_tokens"] or 10_000)
+    turn = Turn(entry(stream=stream), 15.0, answer["max_tokens"] or 10_000)
     turn.opened(200, answer["content_type"])
     data = answer["body"].encode()
     return play(*(data[i : i + (size or len(data))] for i in range(0, len(data), size or len(data))), turn=turn)

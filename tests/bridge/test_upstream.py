@@ -10,8 +10,9 @@ import pytest
 
 from bridge import upstream as module
 from bridge.errors import EngineBroken, EngineTimeout, EngineUnreachable, OutputTooLong
-from bridge.upstream import NotSent, Upstream, kernel_count
-from tests.bridge.chunks import text_answer
+from bridge.upstream import NotSent, Upstream, for_report, kernel_count
+from tests.bridge.chunks import DATA, text_answer
+from tests.bridge.records import samples
 from tests.bridge.running import Call, Engine, engine, until, well
 
 pytestmark = pytest.mark.process
@@ -245,3 +246,28 @@ async def test_the_kernel_counts_our_sockets_to_the_engine_and_no_others() -> No
         with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
             assert kernel_count(port) == 2
         assert kernel_count(port) == 0
+
+
+RECORDED = (DATA / "vllm" / "metrics_capacity.txt").read_text()
+
+
+def test_a_report_takes_what_the_console_reads_unchanged() -> None:
+    kept = for_report(RECORDED)
+    names = {line.partition("{")[0].split(" ")[0] for line in kept.splitlines() if not line.startswith("#")}
+    assert {"vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:generation_tokens_total"} <= names
+    assert "process_start_time_seconds" in names
+    assert {name for name in names if name.endswith("_bucket")} == {
+        "vllm:time_to_first_token_seconds_bucket",
+        "vllm:inter_token_latency_seconds_bucket",
+    }
+    assert not [name for name in names if name.endswith("_created") or name.startswith(("python_", "http_"))]
+    assert "# HELP" not in kept
+    assert set(kept.splitlines()) <= set(RECORDED.splitlines())
+    assert len(kept) < len(RECORDED) / 2
+    before, after = samples(RECORDED), samples(kept)
+    assert after.items() <= before.items()
+
+
+def test_nothing_of_nothing() -> None:
+    assert for_report("") == ""
+    assert for_report("garbage\n# TYPE\n# TYPE x\n") == ""
