@@ -5,10 +5,9 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from bootstrap.enginelog import EngineLog
-from bootstrap.keeper import Keeper, Launch, Shop, ask
+from bootstrap.keeper import Call, Keeper, Launch, Shop, ask
 from bootstrap.machine import SLEEP_LIMIT_S, STARTING, Event, Policy
 
 METRICS_LIMIT_S = 3.0
@@ -18,8 +17,6 @@ DEAD_S = 10.0  # after a line of its log that says so; it mostly ends by itself 
 STALL_S = 300.0  # with requests, and not a token, nor a change of the KV cache; compiling a new shape takes a minute
 STUCK_S = 15.0  # the same, where somebody waits for it to finish what it has
 _CORE = "VLLM::EngineCor"  # a process name is cut after 15 characters
-
-
 _GAUGE = re.compile(
     rb"^vllm:(num_requests_running|num_requests_waiting|prompt_tokens_total|generation_tokens_total|kv_cache_usage_perc)"
     rb"(?:\{[^\n]*\})? ([0-9.eE+-]+)$",
@@ -31,11 +28,8 @@ _GAUGE = re.compile(
 class Figures:
     """What an engine has to do, and what moves while it does: token counters, and the KV usage during a prefill."""
 
-    requests: float
-    progress: tuple[float, ...]
-
-
-NOTHING = Figures(0.0, ())
+    requests: float = 0.0
+    progress: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -44,7 +38,7 @@ class _Signs:
 
     log: EngineLog
     moved_at: float
-    figures: Figures = NOTHING
+    figures: Figures = Figures()
     measured_at: float = -math.inf
     core_at: float | None = None
     dead_at: float | None = None
@@ -59,6 +53,13 @@ class Engine(Keeper):
     def url(self) -> str:
         return (self.launch.health or "").removesuffix("/health")
 
+    @property
+    def failure(self) -> str:
+        """How it last ended, with what its log said of the reason."""
+        fault, how = self.signs.log.fault, self.service.last_exit or "it did not start"
+        of_this_start = fault is not None and self.signs.log.began >= self.service.begun
+        return f"{how}: {fault.name}: {fault.line} ({fault.remedy})" if fault and of_this_start else how
+
     def may_end(self, live: int | None) -> bool:
         """Has it finished what it had, or will it never? `live`: the bridges' streams, where they tell."""
         idle = self.signs.figures.requests == 0 if live is None else live == 0
@@ -66,44 +67,46 @@ class Engine(Keeper):
 
     def look(self) -> None:
         """To be called every second: is it dead, whatever its API says?"""
-        now, pid = self.shop.clock(), self.service.pid
+        signs, now, pid = self.signs, self.shop.clock(), self.service.pid
         if pid is None or self.service.phase not in ("serving", "draining"):
             return
         if any(name.startswith(_CORE) for name in self.shop.children.names(pid)):
-            self.signs.core_at = now
-        elif self.signs.core_at is not None and now - self.signs.core_at > CORE_GONE_S:
+            signs.core_at = now
+        elif signs.core_at is not None and now - signs.core_at > CORE_GONE_S:
             self.tell("doomed", "its EngineCore process is gone")
-        elif self.signs.dead_at is not None and now - self.signs.dead_at > DEAD_S:
-            self.tell("doomed", f"its log says: {self._fatal(now)}")
-        elif self.signs.figures.requests and now - self.signs.moved_at > STALL_S:
-            self.tell("doomed", f"no token in {STALL_S:g} s, with {self.signs.figures.requests:g} requests")
+        elif signs.dead_at is not None and now - signs.dead_at > DEAD_S:
+            self.tell("doomed", f"its log says: {self._fatal()}")
+        elif signs.figures.requests and now - signs.moved_at > STALL_S:
+            self.tell("doomed", f"no token in {STALL_S:g} s, with {signs.figures.requests:g} requests")
 
     async def check(self) -> None:
         await super().check()
-        now = self.shop.clock()
-        if self.service.phase not in STARTING and now - self.signs.measured_at >= METRICS_EVERY_S:
-            self.signs.measured_at = now
+        signs, now = self.signs, self.shop.clock()
+        if self.service.phase not in STARTING and now - signs.measured_at >= METRICS_EVERY_S:
+            signs.measured_at = now
             seen = figures(await ask(f"{self.url}/metrics", METRICS_LIMIT_S))
-            moves = seen.progress != self.signs.figures.progress
+            moves = seen.progress != signs.figures.progress
             if moves or not seen.requests:
-                self.signs.moved_at = now
+                signs.moved_at = now
             if moves:
-                self.signs.dead_at = None  # whatever its log said, it computes
-            self.signs.figures = seen
+                signs.dead_at = None  # whatever its log said, it computes
+            signs.figures = seen
 
-    async def call(self, what: Literal["sleep", "wake"]) -> None:
-        await ask(f"{self.url}/{'sleep?level=1' if what == 'sleep' else 'wake_up'}", SLEEP_LIMIT_S, "POST")
+    async def call(self, what: Call) -> None:
+        await super().call(what)
+        if what != "prepare":
+            await ask(f"{self.url}/{'sleep?level=1' if what == 'sleep' else 'wake_up'}", SLEEP_LIMIT_S, "POST")
 
     def hear(self, line: str, at: float) -> None:
-        before = self._fatal(at)
-        self.signs.log.feed(line, at)
-        if self.service.phase in STARTING and self.signs.log.phase != "start":
-            self.tell("seen", "downloading" if self.signs.log.phase == "download" else "loading")
-        elif self.service.phase not in STARTING and self._fatal(at) != before:
+        before, log = self._fatal(), self.signs.log
+        log.feed(line, at)
+        if self.service.phase in STARTING and log.phase != "start":
+            self.tell("seen", "downloading" if log.phase == "download" else "loading")
+        elif self.service.phase not in STARTING and self._fatal() != before:
             self.signs.dead_at = at
 
-    def _fatal(self, now: float) -> str | None:
-        fault = self.signs.log.boot(now).fault
+    def _fatal(self) -> str | None:
+        fault = self.signs.log.fault
         return fault.line if fault and fault.severity in ("fatal", "death") else None
 
     def _spawn(self) -> Event:

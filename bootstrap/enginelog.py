@@ -26,7 +26,7 @@ class EngineLog:
     """One engine's life; a new process has a new one. `at` and `now` are seconds of one clock."""
 
     def __init__(self, at: float) -> None:
-        self._began = at
+        self.began = at
         self._phases: list[tuple[str, float]] = [("start", at)]
         self._took: dict[str, float] = {}
         self._bytes: dict[str, float] = {}
@@ -72,7 +72,7 @@ class EngineLog:
         lasts = name == self.phase and name != "ready"
         took = 0.0 if name == "ready" else self._took.get(name) or end - at
         size = sum(self._bytes.values()) if name == "download" else None
-        return Phase(name, at - self._began, None if lasts else took, size, size / max(end - at, 0.1) if size else None)
+        return Phase(name, at - self.began, None if lasts else took, size, size / max(end - at, 0.1) if size else None)
 
     # A fatal line that no row knows. Once it serves, the API server logs what only one request died of.
     def _unknown(self, said: Mapping[str, str]) -> Fault | None:

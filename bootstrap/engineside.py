@@ -119,7 +119,9 @@ def transformers(undo: bool, repo: str, revision: str, version: str) -> bool:
     """Another version of transformers, and back by itself when it does not know the model."""
     changed = package(undo, "transformers", version)
     if changed:
-        asked = subprocess.run([sys.executable, "-c", KNOWS, repo, revision], capture_output=True, text=True, check=False)
+        asked = subprocess.run(
+            [sys.executable, "-c", KNOWS, repo, revision], capture_output=True, text=True, check=False
+        )
         sys.stderr.write(asked.stderr[-2000:])
         if "does not recognize this architecture" in asked.stderr:
             package(True, "transformers")

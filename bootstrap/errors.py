@@ -8,7 +8,10 @@ class Problem(Exception):
     """Refused: something outside is in the way."""
 
     exit_code = 2
-    wait_s: float | None = None  # where it would not be refused later
+
+    def __init__(self, text: str, wait_s: float | None = None) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s  # where it would not be refused later
 
 
 class Unreachable(Problem):

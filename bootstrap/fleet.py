@@ -25,9 +25,20 @@ class Fleet:
         return self.engines.get(self.wanted)
 
     @property
+    def phase(self) -> report.ServiceState:
+        return self.engine.service.phase if self.engine else "stopped"
+
+    @property
     def swap(self) -> report.Swap | None:
         """The last one, with times as ages."""
         return self._swap and replace(self._swap, began_s=self._shop.clock() - self._swap.began_s)
+
+    @property
+    def eta_s(self) -> float | None:
+        """Until the engine serves, by its last start."""
+        if self.engine is None or self.phase == "serving" or (took_s := self.engine.service.took_s) is None:
+            return None
+        return max(0.0, took_s - (self._shop.clock() - self.engine.service.begun))
 
     def keep(self, key: str, launch: Launch, policy: Policy, prepare: Callable[[], Awaitable[None]]) -> None:
         """Have this engine at hand; one that runs otherwise is replaced."""
@@ -49,36 +60,31 @@ class Fleet:
         """A swap that was asked for. Errors: Problem, when the last one was too short ago."""
         left_s = self._swapped_at + dwell_s - self._shop.clock()
         if key != self.wanted and left_s > 0:
-            refusal = Problem(f"the last swap was too short ago: in {left_s:.0f} s ([swap] dwell_minutes)")
-            refusal.wait_s = left_s
-            raise refusal
+            raise Problem(f"the last swap was too short ago: in {left_s:.0f} s ([swap] dwell_minutes)", left_s)
         self.want(key)
 
     def want(self, key: str) -> None:
         if self.wanted not in ("", key):
             target, self._swapped_at = self.engines.get(key), self._shop.clock()
-            eta_s = target.service.took_s if target else None
-            self._swap = report.Swap(key, self.wanted, self._swapped_at, eta_s)
+            self._swap = report.Swap(key, self.wanted, self._swapped_at, target and target.service.took_s)
             self.forgive()
         self.wanted = key
-        self._shop.news.tell()
+        self._shop.tell()
 
     def steer(self) -> None:
         """Lead to the wanted model alone being awake; a swap that fails leads back."""
-        services = {key: engine.service for key, engine in self.engines.items()}
-        if order := machine.steer(services, self.wanted):
+        if order := machine.steer({key: engine.service for key, engine in self.engines.items()}, self.wanted):
             self.engines[order[0]].post(Event(order[1]))
-        if self._swap is None or self._swap.took_s is not None or self.engine is None:
+        swap, engine, now = self._swap, self.engine, self._shop.clock()
+        if swap is None or swap.took_s is not None or engine is None:
             return
-        swap, service = self._swap, self.engine.service
-        took_s = self._shop.clock() - swap.began_s
-        if service.phase == "serving":
-            self._swap = replace(swap, took_s=took_s)
-        elif service.begun >= swap.began_s and (service.barren or service.phase == "fatal"):
-            self._swap = replace(swap, took_s=took_s, error=service.last_exit)
-            self._shop.journal.say("error", f"swap to {swap.model}: {service.last_exit}; back to {swap.came_from}")
+        if engine.service.phase == "serving":
+            self._swap = replace(swap, took_s=now - swap.began_s)
+        elif engine.service.begun >= swap.began_s and (engine.service.barren or engine.service.phase == "fatal"):
+            self._swap = replace(swap, took_s=now - swap.began_s, error=engine.failure)
+            self._shop.journal.say("error", f"swap to {swap.model}: {engine.failure}; back to {swap.came_from}")
             self.wanted = swap.came_from
-            self._shop.news.tell()
+            self._shop.tell()
 
     def drain(self, live: int | None) -> None:
         """`live`: streams that the bridges hold, where they tell."""

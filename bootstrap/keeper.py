@@ -19,32 +19,26 @@ from bootstrap.processes import Children
 PROBE_LIMIT_S = 3.0
 PROBE_EVERY_S = 1.0
 STARTING_EVERY_S = 0.25  # someone waits for it
+Call = Literal["prepare", "sleep", "wake"]
+_ANSWERS: Mapping[str, tuple[Fact, Fact]] = {  # to a call that is done, and to one that fails
+    "prepare": ("ready", "refused"),
+    "sleep": ("slept", "doomed"),
+    "wake": ("answered", "doomed"),
+}
 _SIGNALS = {"terminate": signal.SIGTERM, "dump": signal.SIGUSR1, "kill": signal.SIGKILL}
-_LEVELS: dict[report.ServiceState, report.Level] = {"backoff": "error", "fatal": "error"}
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     name: report.Source
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     health: str | None = None  # URL that answers 200 when it is well
     silence_s: float | None = None  # or else: how long it may write nothing
     fd: int | None = None  # inherited
 
 
-class News:
-    """`event` is set at the next change of anything's state, and then replaced."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-
-    def tell(self) -> None:
-        self.event.set()
-        self.event = asyncio.Event()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shop:
     """What every keeper works with."""
 
@@ -52,12 +46,17 @@ class Shop:
     journal: Journal
     tasks: asyncio.TaskGroup
     clock: Callable[[], float] = time.monotonic
-    news: News = field(default_factory=News)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set at the next change of anything's state
+
+    def tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
 
 class Keeper:
     """All but the probes and calls is synchronous, so events never interleave."""
 
+    # prepare: what must hold before each start; it raises Problem. hear: takes what its process prints.
     def __init__(
         self,
         launch: Launch,
@@ -67,13 +66,17 @@ class Keeper:
         prepare: Callable[[], Awaitable[None]] | None = None,
         hear: Callable[[str], None] | None = None,
     ) -> None:
-        # prepare: what must hold before each start; it raises Problem. hear: takes what its process prints.
         self.launch, self.shop, self.service = launch, shop, Service(policy, since=shop.clock())
         self._prepared, self._hears, self._calling, self._heard_at = prepare, hear, False, shop.clock()
         shop.tasks.create_task(self._probe())
 
+    def keep(self, launch: Launch, *, on: bool = True) -> None:
+        """Run this from now on, or nothing."""
+        self.relaunch(launch, self.service.policy)
+        self.post(Event("run" if on else "rest"))
+
     def relaunch(self, launch: Launch, policy: Policy) -> None:
-        """Run this from now on; a process of another command or environment is replaced."""
+        """A process of another command or environment is replaced."""
         outdated = (launch.argv, launch.env) != (self.launch.argv, self.launch.env)
         self.launch, self.service = launch, replace(self.service, policy=policy)
         if outdated:
@@ -89,14 +92,19 @@ class Keeper:
                 event = self._do(action) or event
         after = self.service
         if (after.phase, after.pid) != (before.phase, before.pid):
-            self.say(_LEVELS.get(after.phase, "info"), after.phase + (f", pid {after.pid}" if after.pid else ""))
-            self.shop.news.tell()
+            level: report.Level = "error" if after.phase in ("backoff", "fatal") else "info"
+            self.say(level, after.phase + (f", pid {after.pid}" if after.pid else ""))
+            self.shop.tell()
 
     def tell(self, name: Fact, text: str = "") -> None:
         self.post(Event(name, self.service.pid, text))
 
     def say(self, level: report.Level, text: str) -> None:
         self.shop.journal.say(level, f"{self.launch.name}: {text}")
+
+    def urge(self) -> None:
+        """SIGUSR1: of the hub worker, look and send now."""
+        self.shop.children.signal(self.service.pid or 0, signal.SIGUSR1)
 
     def view(self) -> report.Service:
         service, now = self.service, self.shop.clock()
@@ -119,8 +127,10 @@ class Keeper:
         elif self.launch.silence_s and self.shop.clock() - self._heard_at > self.launch.silence_s:
             raise Problem(f"silent for {self.launch.silence_s:g} s")
 
-    async def call(self, what: Literal["sleep", "wake"]) -> None:
+    async def call(self, what: Call) -> None:
         """Only an engine sleeps. Errors: Problem."""
+        if what == "prepare" and self._prepared:
+            await self._prepared()
 
     def hear(self, line: str, at: float) -> None:
         """A line that its process wrote, redacted."""
@@ -131,10 +141,8 @@ class Keeper:
         match action.do:
             case "spawn":
                 return self._spawn()
-            case "prepare":
-                self.shop.tasks.create_task(self._prepare(action.pid))
-            case "sleep" | "wake" as call:
-                self.shop.tasks.create_task(self._call(call))
+            case "prepare" | "sleep" | "wake" as what:
+                self.shop.tasks.create_task(self._call(what, action.pid))
             case "kill":
                 self.say("error", f"killing pid {action.pid}: {self.service.condemned or 'it drains for too long'}")
         if number := _SIGNALS.get(action.do):
@@ -158,22 +166,14 @@ class Keeper:
         self.say("info", f"pid {pid} ended: {how}")
         self.post(Event("exited", pid, how))
 
-    async def _prepare(self, start: int) -> None:
+    async def _call(self, what: Call, pid: int) -> None:
+        # Meanwhile its answers to probes say nothing.
+        (done, failed), self._calling = _ANSWERS[what], True
         try:
-            if self._prepared:
-                await self._prepared()
-            self.post(Event("ready", start))
+            await self.call(what)
+            self.post(Event(done, pid))
         except Problem as problem:
-            self.post(Event("refused", start, str(problem)))
-
-    async def _call(self, call: Literal["sleep", "wake"]) -> None:
-        # Tell the engine to sleep or to wake up; meanwhile its answers to probes say nothing.
-        pid, self._calling = self.service.pid, True
-        try:
-            await self.call(call)
-            self.post(Event("slept" if call == "sleep" else "answered", pid))
-        except Problem as problem:
-            self.post(Event("doomed", pid, f"{call}: {problem}"))
+            self.post(Event(failed, pid, f"{what}: {problem}" if failed == "doomed" else str(problem)))
         finally:
             self._calling = False
 

@@ -48,6 +48,11 @@ class Settings:
         beside = Path(program).with_name("python3")
         return str(beside) if beside.exists() else shutil.which("python3", path=self.environ.get("PATH"))
 
+    @property
+    def path(self) -> dict[str, str]:
+        """By which children find our packages in the zipapp, where we run from one."""
+        return {"PYTHONPATH": self.archive} if self.archive else {}
+
 
 def engine(settings: Settings, spec: PodSpec, key: str, port: int, *, peer_to_peer: bool) -> Launch:
     argv = engine_argv(spec, key, settings.vllm, port)
@@ -57,7 +62,7 @@ def engine(settings: Settings, spec: PodSpec, key: str, port: int, *, peer_to_pe
 
 def bridge(settings: Settings, spec: PodSpec, listener: socket.socket, engine_url: str) -> Launch:
     fd, control = listener.fileno(), str(settings.socket.absolute())
-    env = bridge_env(spec, settings.environ, fd, engine_url, control) | _path(settings)
+    env = bridge_env(spec, settings.environ, fd, engine_url, control) | settings.path
     address, port = listener.getsockname()[:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
     health = f"http://{f'[{reached}]' if ':' in reached else reached}:{port}/healthz"
@@ -65,17 +70,12 @@ def bridge(settings: Settings, spec: PodSpec, listener: socket.socket, engine_ur
 
 
 def worker(settings: Settings, spec: PodSpec | None, log: Path, *, stop: bool) -> Launch:
-    job = Job(
-        config=settings.hub,
-        mirror=spec.log.mirror if spec else None,
-        mirrored_as=settings.pod_id or socket.gethostname(),
-        every_s=spec.log.every_seconds if spec else 25.0,
-        log=str(log),
-        folder=str(settings.state),
-        stop=settings.pod_id if stop else None,
-    )
-    argv = (sys.executable, "-P", "-m", "bootstrap.hubworker", json.dumps(asdict(job)))
-    return Launch("hub", argv, {**settings.environ, **_path(settings)}, silence_s=WORKER_SILENCE_S)
+    mirror, every_s = (spec.log.mirror, spec.log.every_seconds) if spec else (None, 25.0)
+    name = settings.pod_id or socket.gethostname()
+    stopped = settings.pod_id if stop else None
+    job = asdict(Job(settings.hub, mirror, name, every_s, str(log), str(settings.state), stopped))
+    argv = (sys.executable, "-P", "-m", "bootstrap.hubworker", json.dumps(job))
+    return Launch("hub", argv, {**settings.environ, **settings.path}, silence_s=WORKER_SILENCE_S)
 
 
 def desktop(settings: Settings) -> Launch:
@@ -90,8 +90,3 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise Problem("no free port for the engine between 20000 and 32000; give --engine-port")
-
-
-def _path(settings: Settings) -> dict[str, str]:
-    # Children find our packages in the zipapp, where we run from one.
-    return {"PYTHONPATH": settings.archive} if settings.archive else {}

@@ -33,10 +33,13 @@ class Event:
     limit_s: float = STOP_LIMIT_S  # of a stop
 
 
+# terminate: SIGTERM, on which a bridge drains. dump: its stacks to its log. kill: it and what descends from it.
+Deed = Literal["prepare", "spawn", "terminate", "dump", "kill", "sleep", "wake"]
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
-    # terminate: SIGTERM, on which a bridge drains. dump: its stacks to its log. kill: it and what descends from it.
-    do: Literal["prepare", "spawn", "terminate", "dump", "kill", "sleep", "wake"]
+    do: Deed
     pid: int = 0
 
 
@@ -121,11 +124,9 @@ def _is_void(service: Service, event: Event) -> bool:
             return event.pid != service.attempt
         case "run" | "rest" | "restart":
             return service.goal == "end"
-        case "seen" | "answered" | "silent" | "doomed" | "slept" if service.condemned:
-            return True
-        case "seen" | "answered" | "silent" | "doomed" | "slept" | "exited":
-            return event.pid != service.pid
-    return False
+        case "seen" | "answered" | "silent" | "doomed" | "slept":
+            return event.pid != service.pid or service.condemned is not None
+    return event.name == "exited" and event.pid != service.pid
 
 
 def _row(service: Service, name: str, event: Event, now: float) -> Outcome:
@@ -141,8 +142,15 @@ def _settled(service: Service, now: float) -> Service:
     return service
 
 
-def _enter(service: Service, phase: ServiceState, now: float, limit_s: float = math.inf, **changes: Any) -> Service:
-    return replace(service, phase=phase, since=now, deadline=now + limit_s, **changes)
+# What a step comes to: changes, and an action on the process.
+def _with(service: Service, do: Deed | None = None, **changes: Any) -> Outcome:
+    return replace(service, **changes), (Action(do, service.pid or 0),) if do else ()
+
+
+def _enter(
+    service: Service, phase: ServiceState, now: float, limit_s: float = math.inf, do: Deed | None = None, **changes: Any
+) -> Outcome:
+    return _with(service, do, phase=phase, since=now, deadline=now + limit_s, **changes)
 
 
 def _begin(service: Service, event: Event, now: float) -> Outcome:
@@ -152,53 +160,36 @@ def _begin(service: Service, event: Event, now: float) -> Outcome:
 def _again(service: Service, event: Event, now: float) -> Outcome:
     begun = replace(service, attempt=service.attempt + 1, begun=now, condemned=None, stale=False, strikes=0)
     if service.policy.prepares:
-        return _enter(begun, "preflight", now), (Action("prepare", begun.attempt),)
+        return _enter(begun, "preflight", now)[0], (Action("prepare", begun.attempt),)
     return _start(begun, event, now)
 
 
 def _start(service: Service, _: Event, now: float) -> Outcome:
-    starting = _enter(service, "starting", now, service.policy.start_limit_s, starts=service.starts + 1)
-    return starting, (Action("spawn"),)
-
-
-def _refuse(service: Service, event: Event, now: float) -> Outcome:
-    return _enter(service, "fatal", now, last_exit=event.text), ()
-
-
-def _note(service: Service, event: Event, _: float) -> Outcome:
-    return replace(service, pid=event.pid), ()
+    return _enter(service, "starting", now, service.policy.start_limit_s, "spawn", starts=service.starts + 1)
 
 
 def _see(service: Service, event: Event, now: float) -> Outcome:
     phase: ServiceState = "downloading" if event.text == "downloading" else "loading"
-    return (service if phase == service.phase else _enter(service, phase, now, service.policy.start_limit_s)), ()
-
-
-def _serve(service: Service, _: Event, now: float) -> Outcome:
-    return _enter(service, "serving", now, barren=0, took_s=now - service.begun), ()
-
-
-def _calm(service: Service, _: Event, __: float) -> Outcome:
-    return replace(service, strikes=0), ()
+    return (service, ()) if phase == service.phase else _enter(service, phase, now, service.policy.start_limit_s)
 
 
 def _strike(service: Service, event: Event, now: float) -> Outcome:
     strikes, most = service.strikes + 1, service.policy.strikes
     if most is None or strikes < most:
-        return replace(service, strikes=strikes), ()
+        return _with(service, strikes=strikes)
     return _doom(service, replace(event, text=f"did not answer {most} probes in a row ({event.text})"), now)
 
 
 def _doom(service: Service, event: Event, now: float) -> Outcome:
-    condemned = replace(service, condemned=event.text or f"did not answer within {service.policy.start_limit_s:g} s")
+    why = event.text or f"did not answer within {service.policy.start_limit_s:g} s"
     if service.policy.overlap_s is None or service.phase != "serving":
-        return _kill(condemned, event, now)
-    return replace(condemned, deadline=now + DUMP_S), (Action("dump", service.pid or 0),)
+        return _kill(service, replace(event, text=why), now)
+    return _with(service, "dump", condemned=why, deadline=now + DUMP_S)
 
 
 def _kill(service: Service, event: Event, _: float) -> Outcome:
     why = service.condemned or event.text or "did not stop in time"
-    return replace(service, condemned=why, deadline=math.inf), (Action("kill", service.pid or 0),)
+    return _with(service, "kill", condemned=why, deadline=math.inf)
 
 
 def _retire(service: Service, event: Event, now: float) -> Outcome:
@@ -208,67 +199,61 @@ def _retire(service: Service, event: Event, now: float) -> Outcome:
         begun, actions = _begin(replace(service, draining=old, pid=None), event, now)
         return begun, (Action("terminate", service.pid), *actions)
     if service.phase == "serving" and policy.drain_s:
-        return _enter(service, "draining", now, policy.drain_s, stale=stale), ()
+        return _enter(service, "draining", now, policy.drain_s, stale=stale)
     return _quit(service, event, now)
-
-
-def _resume(service: Service, _: Event, now: float) -> Outcome:
-    return (service if service.stale else _enter(service, "serving", now)), ()
-
-
-def _outdate(service: Service, _: Event, __: float) -> Outcome:
-    return replace(service, stale=True), ()
 
 
 def _quit(service: Service, event: Event, now: float) -> Outcome:
     may_sleep = service.policy.sleeps and service.phase == "draining" and service.goal == "rest" and not service.stale
     limit_s = SLEEP_LIMIT_S if may_sleep else event.limit_s
-    draining = service.draining
-    if service.goal == "end":
-        draining = {pid: min(at, now + limit_s) for pid, at in draining.items()}
-    action = Action("sleep" if may_sleep else "terminate", service.pid or 0)
-    return _enter(service, "stopping", now, limit_s, draining=draining, stale=not may_sleep), (action,)
+    draining = _hurried(service, now + limit_s) if service.goal == "end" else service.draining
+    do: Deed = "sleep" if may_sleep else "terminate"
+    return _enter(service, "stopping", now, limit_s, do, draining=draining, stale=not may_sleep)
+
+
+def _hurried(service: Service, until: float) -> Mapping[int, float]:
+    return {pid: min(at, until) for pid, at in service.draining.items()}
 
 
 def _slept(service: Service, event: Event, now: float) -> Outcome:
-    asleep = _enter(service, "asleep", now)
+    asleep, nothing = _enter(service, "asleep", now)
     if service.stale:
         return _quit(asleep, event, now)
-    return _wake(asleep, event, now) if service.goal == "run" else (asleep, ())
+    return _wake(asleep, event, now) if service.goal == "run" else (asleep, nothing)
 
 
 def _wake(service: Service, _: Event, now: float) -> Outcome:
-    return _enter(service, "loading", now, SLEEP_LIMIT_S, begun=now), (Action("wake", service.pid or 0),)
+    return _enter(service, "loading", now, SLEEP_LIMIT_S, "wake", begun=now)
 
 
 def _gone(service: Service, event: Event, now: float) -> Outcome:
-    stopped = _enter(service, "stopped", now, pid=None, last_exit=service.condemned or service.last_exit)
-    return _begin(stopped, event, now) if service.goal == "run" else (stopped, ())
-
-
-def _halt(service: Service, event: Event, now: float) -> Outcome:
-    draining = {pid: min(at, now + event.limit_s) for pid, at in service.draining.items()}
-    return _enter(service, "stopped", now, draining=draining), ()
+    stopped, nothing = _enter(service, "stopped", now, pid=None, last_exit=service.condemned or service.last_exit)
+    return _begin(stopped, event, now) if service.goal == "run" else (stopped, nothing)
 
 
 def _die(service: Service, event: Event, now: float) -> Outcome:
-    how, policy = service.condemned or event.text, service.policy
     good_run = service.phase == "serving" and now - service.since >= GOOD_RUN_S
     failures, barren = 1 if good_run else service.failures + 1, service.barren + 1
+    how = service.condemned or event.text
     dead = replace(service, pid=None, last_exit=how, failures=failures, barren=barren)
     if service.goal != "run":
-        return _enter(dead, "stopped", now), ()
-    if policy.max_deaths is not None and barren >= policy.max_deaths:
-        return _enter(dead, "fatal", now), ()
+        return _enter(dead, "stopped", now)
+    if service.policy.max_deaths is not None and barren >= service.policy.max_deaths:
+        return _enter(dead, "fatal", now)
     # One that never answered gives way for a moment, in which a swap may be taken back.
-    return _enter(dead, "backoff", now, max(backoff_s(failures), 0.5 if service.phase in STARTING else 0.0)), ()
+    return _enter(dead, "backoff", now, max(backoff_s(failures), 0.5 if service.phase in STARTING else 0.0))
 
 
-_Step = Callable[[Service, Event, float], Outcome]
-_STEPS: Mapping[str, _Step] = {
-    each.__name__.removeprefix("_"): each
-    for each in (
-        *(_begin, _again, _start, _refuse, _note, _see, _serve, _calm, _strike, _doom, _kill, _retire, _resume),
-        *(_outdate, _quit, _slept, _wake, _gone, _halt, _die),
-    )
+_STEPS: Mapping[str, Callable[[Service, Event, float], Outcome]] = {
+    **{"begin": _begin, "again": _again, "start": _start, "see": _see, "strike": _strike, "doom": _doom},
+    **{"kill": _kill, "retire": _retire, "quit": _quit, "slept": _slept, "wake": _wake, "gone": _gone, "die": _die},
+    "refuse": lambda service, event, now: _enter(service, "fatal", now, last_exit=event.text),
+    "note": lambda service, event, _: _with(service, pid=event.pid),
+    "serve": lambda service, _, now: _enter(service, "serving", now, barren=0, took_s=now - service.begun),
+    "calm": lambda service, _, __: _with(service, strikes=0),
+    "resume": lambda service, _, now: (service, ()) if service.stale else _enter(service, "serving", now),
+    "outdate": lambda service, _, __: _with(service, stale=True),
+    "halt": lambda service, event, now: _enter(
+        service, "stopped", now, draining=_hurried(service, now + event.limit_s)
+    ),
 }

@@ -17,20 +17,20 @@ class Published:
         self.spec: PodSpec | None = None
         self.applied: Applied | None = None
         self.error: str | None = None  # why what was offered last is not in force
+        self.gpus: int | None = None  # of this pod, where that is known
         self._kept, self._environ = folder / "pod.toml", environ
 
     def take(self, body: bytes, commit: str | None, now: float, signature: str | None = None) -> PodSpec | None:
         """What was in force before. `signature` None: a file of the pod's own. Errors: Problem, in `error` too."""
-        before = self.spec
+        before, self.error = self.spec, None
         try:
             wanted = self._checked(body, signature)
             if wanted != before:
-                self.applied = _applied(before, wanted, commit, now)
+                self.applied = self._applied(wanted, commit, now)
                 self.spec = wanted
             if signature is not None:
                 replace_file(self._kept, body)
                 replace_file(self._kept.with_suffix(".toml.sig"), signature.encode())
-            self.error = None
         except Problem as problem:
             self.error = str(problem)
             raise
@@ -50,11 +50,10 @@ class Published:
             raise Problem(f"refused: serial {wanted.serial} is not above {self.spec.serial}, which is in force")
         return wanted
 
-
-def _applied(before: PodSpec | None, wanted: PodSpec, commit: str | None, now: float) -> Applied:
-    if before is None:
-        return Applied(now, "start", (), commit)
-    change = plan(before, wanted)
-    if change.action == "needs a new pod":
-        raise Problem("needs a new pod: " + ", ".join(change.reasons))
-    return Applied(now, change.action, change.reasons, commit)
+    def _applied(self, wanted: PodSpec, commit: str | None, now: float) -> Applied:
+        if self.spec is None:
+            return Applied(now, "start", (), commit)
+        change = plan(self.spec, wanted, self.gpus)
+        if change.action == "needs a new pod":
+            raise Problem("needs a new pod: " + ", ".join(change.reasons))
+        return Applied(now, change.action, change.reasons, commit)

@@ -56,14 +56,14 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    state: ServiceState
-    pid: int | None
-    since_s: float  # in this state
-    restarts: int  # times that it was started again, by the supervisor or by hand, since the supervisor began
-    draining: int  # old processes of it that still finish their streams after a restart
-    last_exit: str | None  # how it last ended when nobody asked it to; None if it never did
-    next_start_s: float | None  # in backoff: until it is started again
-    command: tuple[str, ...]
+    state: ServiceState = "stopped"
+    pid: int | None = None
+    since_s: float = 0.0  # in this state
+    restarts: int = 0  # times that it was started again, by the supervisor or by hand, since the supervisor began
+    draining: int = 0  # old processes of it that still finish their streams after a restart
+    last_exit: str | None = None  # how it last ended when nobody asked it to; None if it never did
+    next_start_s: float | None = None  # in backoff: until it is started again
+    command: tuple[str, ...] = ()
     took_s: float | None = None  # its last start, up to its first answer
 
 

@@ -93,7 +93,7 @@ async def test_an_engine_that_was_given_up_is_down_with_its_reason(desk: Desk) -
 
 async def test_how_long_it_will_take_is_known_after_the_first_time(desk: Desk) -> None:
     await desk.up()
-    assert desk.answers._eta_s() is None
+    assert desk.pod.fleet.eta_s is None
     desk.parts.now = 40.0
     engine = desk.pod.fleet.engine
     assert engine is not None
@@ -104,7 +104,7 @@ async def test_how_long_it_will_take_is_known_after_the_first_time(desk: Desk) -
     desk.parts.now = 90.0
     engine.post(Event("exited", engine.service.pid, "x"))
     desk.parts.now = 95.0
-    assert desk.answers._eta_s() == 25.0
+    assert desk.pod.fleet.eta_s == 25.0
 
 
 async def test_streams_are_those_of_all_watchers_that_are_connected(desk: Desk) -> None:

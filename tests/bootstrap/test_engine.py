@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.engine import CORE_GONE_S, DEAD_S, NOTHING, STALL_S, STUCK_S, Engine, Figures, figures
+from bootstrap.engine import CORE_GONE_S, DEAD_S, STALL_S, STUCK_S, Engine, Figures, figures
 from bootstrap.keeper import Launch
 from bootstrap.machine import ENGINE, Event
 from tests.bootstrap.answering import answering
@@ -136,7 +136,7 @@ async def test_when_a_draining_engine_may_end(desk: Bench) -> None:
     assert not engine.may_end(live=None)
     assert not engine.may_end(live=1)
     assert engine.may_end(live=0), "the bridge knows better than figures of two seconds ago"
-    engine.signs.figures = NOTHING
+    engine.signs.figures = Figures()
     assert engine.may_end(live=None)
     engine.signs.figures = Figures(2.0, (1.0,))
     desk.now = STUCK_S + 1.0
@@ -165,4 +165,4 @@ def test_figures_are_summed_over_engines_and_nothing_else_is_read() -> None:
     )
     seen = figures(text)
     assert (seen.requests, seen.progress) == (7.0, (1.5e6, 0.25, 10.0))
-    assert figures(b"<html>") == NOTHING
+    assert figures(b"<html>") == Figures()

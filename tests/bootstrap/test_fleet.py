@@ -91,6 +91,24 @@ async def test_a_swap_that_fails_leads_back_and_says_why(desk: Desk) -> None:
     assert ("error", "swap to b: exit code 1; back to a") in desk.parts.said()
 
 
+async def test_a_swap_that_fails_says_what_the_engines_log_says(desk: Desk) -> None:
+    swap(desk, "b")
+    desk.settle(DRAIN_LEAST_S)
+    desk.end("a")
+    pid = desk.fleet.engines["b"].service.pid
+    assert pid is not None
+    desk.parts.children.outputs[pid](b"RuntimeError: No CUDA GPUs are available\n")
+    desk.end("b", "exit code 1")
+    seen = desk.fleet.swap
+    assert seen is not None
+    assert (seen.error or "").startswith(
+        "exit code 1: no-gpu: RuntimeError: No CUDA GPUs are available (the host lists"
+    )
+    engine = desk.fleet.engines["b"]
+    engine.service = replace(engine.service, begun=desk.parts.now + 1.0, last_exit="refused before it started")
+    assert engine.failure == "refused before it started", "that log is of an earlier start"
+
+
 async def test_a_model_that_was_given_up_is_tried_when_it_is_asked_for(desk: Desk) -> None:
     engine = desk.fleet.engines["b"]
     engine.service = replace(engine.service, phase="fatal", barren=6, last_exit="exit code 1", begun=-1.0)

@@ -33,7 +33,7 @@ def post(keeper: Keeper, name: Any, pid: int | None = None, text: str = "", limi
 
 
 async def test_a_life(desk: Bench) -> None:
-    keeper, news = Keeper(LAUNCH, BRIDGE, desk.shop), desk.shop.news.event
+    keeper, news = Keeper(LAUNCH, BRIDGE, desk.shop), desk.shop.changed
     post(keeper, "run")
     assert news.is_set()
     post(keeper, "answered", 100)

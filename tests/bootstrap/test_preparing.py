@@ -71,6 +71,7 @@ async def test_a_machine_that_will_do(machine: Machine) -> None:
     verdict = machine.preparing.verdict
     assert verdict is not None
     assert verdict.go
+    assert machine.preparing.gpus is None, "a CPU build misses none"
     assert "disk" in [check.name for check in verdict.checks]
 
 

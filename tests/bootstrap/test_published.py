@@ -71,6 +71,16 @@ def test_refusals(published: Published, tmp_path: Path, body: bytes, signature: 
     assert (tmp_path / "pod.toml").read_bytes() == text(1)
 
 
+def test_more_gpus_than_the_pod_has_need_a_new_pod(published: Published) -> None:
+    take(published, text(1))
+    published.gpus = 1
+    two = text(2).replace(b"[models.a]", b"tensor_parallel = 2\n[models.a]")
+    with pytest.raises(Problem, match="needs a new pod: .*tensor_parallel"):
+        take(published, two)
+    published.gpus = None  # not known
+    take(published, two)
+
+
 def test_the_pods_own_file_needs_no_signature_and_no_serial_and_is_not_kept(
     published: Published, tmp_path: Path
 ) -> None:

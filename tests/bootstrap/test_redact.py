@@ -171,6 +171,9 @@ def test_secret_values_are_found_by_name_and_short_ones_are_words() -> None:
         "API_TOKENS": "c1234567",
         "PGPASSWORD": "d1234567",
     }
+    places = {"PWD": "/workspace", "OLDPWD": "/workspace", "SSH_AUTH_SOCK": "/tmp/agent.1"}
+    places |= {"HF_TOKEN_PATH": "/root/token", "DB_PASSWORD_FILE": "/run/secrets/db", "CRED_DIR": "/run/secrets"}
+    plain |= places
     assert secret_values({**env, **plain, **more}) == ("hf_12345678", "0123456789", *more.values())
 
 
