@@ -3,14 +3,14 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from time import monotonic, time
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import httpx
+import aiohttp
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -166,7 +166,7 @@ class Service:
 
     # A request waits here for an engine that starts, drains, swaps or just died; nothing was sent meanwhile.
     @asynccontextmanager
-    async def _answer(self, answer: Answer, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
+    async def _answer(self, answer: Answer, path: str, body: dict[str, Any]) -> AsyncIterator[aiohttp.ClientResponse]:
         opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
         until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
         record, waits_as = answer.record, _QUEUED
@@ -220,7 +220,7 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        async with aclosing(self._upstream), asyncio.TaskGroup() as group:
+        async with self._upstream, asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in (self._supervisor.follow(), self._learn())]
             yield
             for task in tasks:

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, TypeVar
 
-import httpx
+import aiohttp
 from fastapi import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -21,7 +21,7 @@ from bridge.ledger import Ledger
 log = logging.getLogger("bridge")
 
 T = TypeVar("T")
-Opening = AbstractAsyncContextManager[httpx.Response]
+Opening = AbstractAsyncContextManager[aiohttp.ClientResponse]
 _STREAM_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
@@ -59,8 +59,8 @@ class Exchange(Response):
         answer = self._answer
         try:
             async with self._upstream as response:
-                answer.opened(response.status_code, response.headers.get("content-type", ""))
-                async for data in response.aiter_raw():
+                answer.opened(response.status, response.headers.get("content-type", ""))
+                async for data in response.content.iter_any():
                     now = monotonic()
                     self._ledger.heard(self._record, now)
                     await self._emit(answer.feed(data, now))

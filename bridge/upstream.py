@@ -8,17 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import aiohttp
-import httpx
 import msgspec
-from httpx_aiohttp import AiohttpTransport
 
 from bridge import errors
 from bridge.report import EngineProbe
 from bridge.support import Support, conclude, questions, suits
 
+CONNECT_S = 5.0
 PROBE_S = 0.8
 LOOK_S = 2.0
 QUESTION_S = 60.0  # for one token or one count, behind whatever else the engine has to do
@@ -26,7 +25,8 @@ LANES = 4  # token counts that run at once; equal ones share a lane, where the s
 MAX_COUNTS = 256  # that are remembered
 SLICE = 256 * 1024  # bytes of a request that are written at once
 Body: TypeAlias = dict[str, Any] | None
-Limit: TypeAlias = float | None  # seconds
+Reply: TypeAlias = AsyncIterator[aiohttp.ClientResponse]
+_HEADERS = {"accept-encoding": "identity", "user-agent": "passerelle-bridge", "content-type": "application/json"}
 # What the console reads of the engine's metrics: of vLLM's histograms the samples of only two, and no *_created.
 _REPORTED = re.compile(
     r"(# TYPE )?(process_start_time_seconds"
@@ -56,22 +56,27 @@ class Upstream:
     """`known` says who answered the last look, `support` what that engine takes; None until it was asked."""
 
     def __init__(self) -> None:
-        # httpx's `verify` is for a session of its own making; ours verifies as aiohttp does.
-        transport = AiohttpTransport(verify=False, trust_env=False, client=_session)
-        headers = {"accept-encoding": "identity", "user-agent": "passerelle-bridge", "content-type": "application/json"}
-        timeout = httpx.Timeout(None, connect=5)
-        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
         self._lanes = [asyncio.Lock() for _ in range(LANES)]
         self._counts: dict[bytes, int] = {}
         self.known = EngineProbe()
         self.support: Support | None = None
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
+    # No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the
+    # engine closes meanwhile fails a POST that must not be repeated blindly. No limit, since the ledger is the limit:
+    # so there is no queue and no pool in which a cancelled request could stay.
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        alone: dict[str, Any] = {"cookie_jar": aiohttp.DummyCookieJar(), "auto_decompress": False}
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=_HEADERS, **alone)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
 
     # A completion whose head is 200; raises BridgeError for any other.
     @asynccontextmanager
-    async def chat(self, url: str, request: dict[str, Any]) -> AsyncIterator[httpx.Response]:
+    async def chat(self, url: str, request: dict[str, Any]) -> Reply:
         try:
             async with self._accepted(url, request) as response:
                 yield response
@@ -83,18 +88,17 @@ class Upstream:
 
     # The answer to a POST (to a GET without a request), of any status, its head read and its body not. Raises NotSent,
     # EngineUnreachable when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when
-    # all of it takes longer than `within_s`.
+    # all of it takes longer than `within_s` seconds.
     @asynccontextmanager
-    async def stream(self, url: str, request: Body = None, within_s: Limit = None) -> AsyncIterator[httpx.Response]:
-        response: httpx.Response | None = None
+    async def stream(self, url: str, request: Body = None, within_s: float | None = None) -> Reply:
+        response: aiohttp.ClientResponse | None = None
         try:
             async with asyncio.timeout(within_s):
-                response = await self._client.send(self._asking(url, request), stream=True)
+                response = await self._asked(url, request)
                 yield response
-        except (httpx.TransportError, aiohttp.ClientError) as cause:
-            # httpx-aiohttp says ConnectTimeout for all of these; aiohttp's own error tells which had no connection.
-            if isinstance(cause.__cause__, aiohttp.ClientConnectorError):
-                raise NotSent("the engine does not answer: it starts, restarts or is down") from cause
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as cause:
+            raise NotSent("the engine does not answer: it starts, restarts or is down") from cause
+        except aiohttp.ClientError as cause:
             why = str(cause) or type(cause).__name__
             if response is None:
                 raise errors.EngineUnreachable(f"the engine closed without an answer: {why}") from cause
@@ -102,8 +106,8 @@ class Upstream:
         except TimeoutError as cause:
             raise errors.EngineTimeout(f"no answer within {within_s} s") from cause
         finally:
-            if response is not None:  # its socket is closed before this waits for anything: a second cancel leaks none
-                await response.aclose()
+            if response is not None:
+                response.close()
 
     # Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError.
     async def count(self, url: str, request: dict[str, Any]) -> int:
@@ -122,7 +126,7 @@ class Upstream:
         if url is None:
             raise errors.EngineUnreachable("the engine has no address yet")
         async with self._accepted(f"{url}/metrics", None, within_s) as response:
-            return (await response.aread()).decode("utf-8", "replace")
+            return (await response.read()).decode("utf-8", "replace")
 
     # What is known, and one look at its metrics, of PROBE_S at most; never raises.
     async def probe(self, url: str | None) -> EngineProbe:
@@ -148,7 +152,7 @@ class Upstream:
             answers: dict[str, tuple[int, bytes]] = {}
             for feature, path, body in questions(models[0].id):
                 async with self.stream(url + path, body, QUESTION_S) as response:
-                    answers[feature] = response.status_code, await response.aread()
+                    answers[feature] = response.status, await response.read()
             self.support = conclude(answers)
         if self.support is not None:
             self.known = replace(self.known, supports=self.support.by_feature(), suits=suits(self.support))
@@ -156,32 +160,23 @@ class Upstream:
     async def _said(self, url: str, request: Body = None) -> _Said:
         try:
             async with self._accepted(url, request, LOOK_S if request is None else QUESTION_S) as response:
-                return msgspec.json.decode(await response.aread(), type=_Said)
+                return msgspec.json.decode(await response.read(), type=_Said)
         except msgspec.DecodeError as cause:
             raise errors.EngineBroken(f"the engine's answer at {url} is not its protocol: {cause}") from cause
 
     @asynccontextmanager
-    async def _accepted(self, url: str, request: Body, within_s: Limit = None) -> AsyncIterator[httpx.Response]:
+    async def _accepted(self, url: str, request: Body, within_s: float | None = None) -> Reply:
         async with self.stream(url, request, within_s) as response:
-            if response.status_code != 200:
-                raise errors.from_engine(response.status_code, errors.engine_message(await response.aread()))
+            if response.status != 200:
+                raise errors.from_engine(response.status, errors.engine_message(await response.read()))
             yield response
 
-    def _asking(self, url: str, request: Body) -> httpx.Request:
+    async def _asked(self, url: str, request: Body) -> aiohttp.ClientResponse:
         if request is None:
-            return self._client.build_request("GET", url)
+            return await self._session.get(url, allow_redirects=False)
         body = msgspec.json.encode(request)
-        return self._client.build_request(
-            "POST", url, content=_slices(body), headers={"content-length": str(len(body))}
-        )
-
-
-# No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the engine
-# closes meanwhile fails a POST that must not be repeated blindly. No limit, since the ledger is the limit: so there is
-# no queue and no pool in which a cancelled request could stay. httpx-aiohttp's own session has a limit of 100.
-def _session() -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        length = {"content-length": str(len(body))}
+        return await self._session.post(url, data=_slices(body), headers=length, allow_redirects=False)
 
 
 # Not as one `bytes`, which aiohttp writes in one go, holding up every other stream.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import replace
 
 import click
@@ -52,7 +51,7 @@ async def _of_pod(named: str | None) -> tuple[EngineProbe, str | None]:
     from control import providers
     from control.podlink import PodLink
 
-    provider, pod = await providers.find(named)
+    provider, pod = await providers.find_even_unheard(named)
     tokens = await provider.tokens(pod.id)
     async with PodLink(Target(pod.url or "", tokens.operator)) as link:
         report = await link.report()
@@ -67,7 +66,7 @@ async def _of_engine(url: str) -> tuple[EngineProbe, None]:
     from bridge.errors import BridgeError
     from bridge.upstream import Upstream
 
-    async with aclosing(Upstream()) as upstream:
+    async with Upstream() as upstream:
         try:
             await upstream.look(url)
         except BridgeError as error:

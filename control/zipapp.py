@@ -20,8 +20,8 @@ from pathlib import Path
 from control.errors import Refused
 
 OURS = ("bootstrap", "bridge")
-TRAVELS = {"httpx_aiohttp": "httpx-aiohttp"}
-"""Packages that the bridge imports and the vLLM image lacks, each with the name of its distribution."""
+TRAVELS: dict[str, str] = {}
+"""Packages that the bridge imports and the vLLM image lacks, each with the name of its distribution. None so far."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
 """The first that a zip file can say."""
