@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from control import claude_code, doctor, settings, ssh
+from control import claude_code, doctor, settings, ssh_keys
 from control.doctor import Check, Machine
 from control.errors import PasserelleError, Unreachable
 from control.hub import open_store, parse_hf
@@ -128,6 +128,6 @@ async def _store(name: str, url: str | None, keys: Keys, environ: Mapping[str, s
 
 async def _ssh_key(mine: Settings) -> Check:
     identity = mine.identity()
-    fault = ssh.key_fault(identity.key) if identity.key else None
-    keys = await ssh.agent_keys(identity.agent) if identity.agent else None
+    fault = ssh_keys.key_fault(identity.key) if identity.key else None
+    keys = await ssh_keys.agent_keys(identity.agent) if identity.agent else None
     return doctor.ssh_key(mine.ssh_key, fault, identity.agent, keys)

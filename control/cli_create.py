@@ -112,7 +112,7 @@ async def rent(provider: RunPodProvider, asked: dict[str, Any], dry_run: bool) -
     name, tokens = launch.unique_name(order.label), launch.fresh_tokens()
     if order.hub:
         order = replace(order, hub=below(order.hub, name))
-    order = launch.with_env(order, tokens, Keys().get(HUGGING_FACE))
+    order = launch.with_env(order, tokens, Keys().get(HUGGING_FACE), await _public_keys())
     text = await _config(asked)
     planned = await provider.plan(order)
     if dry_run:
@@ -133,6 +133,20 @@ async def rent(provider: RunPodProvider, asked: dict[str, Any], dry_run: bool) -
     if not asked["no_wait"]:
         made = await until_serving(provider, made.id, None)
     return made
+
+
+async def _public_keys() -> tuple[str, ...]:
+    """The operator's; without one it is said, since SSH is the way to a pod whose bridge hangs."""
+    from control import settings, ssh_keys
+
+    found = await ssh_keys.public_lines(settings.load().identity())
+    if not found:
+        click.echo(
+            "no SSH key of yours is known here: only the keys of your RunPod account are let in"
+            " (passerelle init --new-ssh-key)",
+            err=True,
+        )
+    return found
 
 
 async def _config(asked: dict[str, Any]) -> str | None:

@@ -17,8 +17,6 @@ from control.keys import HUGGING_FACE, RUNPOD, Keys
 from control.settings import Settings
 from control.store import home
 
-OPENSSH_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
-
 ABOUT_KEYS = {
     RUNPOD: "RunPod API key (console.runpod.io/user/settings)",
     HUGGING_FACE: "Hugging Face token with role write (huggingface.co/settings/tokens)",
@@ -130,22 +128,22 @@ def _store(url: str | None) -> str | None:
 
 
 def _with_ssh(before: Settings, ask: Asking, key: str | None, agent: str | None, new: bool) -> Settings:
-    from control import ssh
+    from control import ssh_keys
 
-    usual = [path for name in OPENSSH_KEYS if (path := Path.home() / ".ssh" / name).is_file()]
+    usual = [path for name in ssh_keys.USUAL if (path := Path.home() / ".ssh" / name).is_file()]
     agent_path = ask.text("", agent, before.ssh_agent) if agent is not None else before.ssh_agent
     if not new and key is None and before.ssh_key is None and agent_path is None and not usual:
         new = ask.yes("There is no SSH key here. Make one for pods alone?")
     if new:
         path = home() / "ssh_key"
-        line = ssh.make_key(path)
+        line = ssh_keys.make_key(path)
         click.echo(f"a new SSH key: {path}\n  give its public half to RunPod (Settings, SSH public keys): {line}")
         return replace(before, ssh_key=str(path), ssh_agent=agent_path)
     suggested = before.ssh_key or (str(usual[0]) if usual else None)
     chosen = ask.text("SSH key for pods (Enter for none)", key, suggested)
     if chosen is not None and chosen != before.ssh_key:
         path = Path(chosen).expanduser().absolute()
-        fault = ssh.key_fault(path)
+        fault = ssh_keys.key_fault(path)
         if fault is not None and agent_path is None:
             raise UsageError(f"the SSH key {path} cannot be used: {fault}", "name another, or --ssh-agent SOCKET")
         chosen = str(path)

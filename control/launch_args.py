@@ -1,7 +1,7 @@
 """The start command of a rented pod: one line with the program that fetches, checks and runs the pod's code. Pure.
 
-The program (control.pod_start) is carried as base64, so that no shell, no JSON and no splitting of the provider's can
-change a letter of it. Neither a token nor a name of a store is in it: both come in the pod's environment.
+The program (control.pod_ssh and control.pod_start) is carried as base64, so that no shell, no JSON and no splitting of
+the provider's can change a letter of it. No token and no name of a store is in it: they come in the pod's environment.
 """
 
 from __future__ import annotations
@@ -16,13 +16,26 @@ ENTRYPOINT = ("python3", "-c")
 """In place of the image's own (`vllm serve`). The vLLM image has python3; curl it may not have."""
 
 
+PARTS = ("pod_ssh.py", "pod_start.py")
+"""Files of control, in the order in which they are one program."""
+
+
 def program() -> str:
-    """control.pod_start without comments and docstrings: what `python3 -c` is given, after unpacking."""
-    tree = ast.parse(resources.files("control").joinpath("pod_start.py").read_text("utf-8"))
+    """The parts without comments, docstrings and what they import of each other: what `python3 -c` is given."""
+    return "\n".join(_bare(resources.files("control").joinpath(name).read_text("utf-8")) for name in PARTS)
+
+
+def _bare(source: str) -> str:
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not _is_ours(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+def _is_ours(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "control"
 
 
 def command() -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """What a rented pod runs first: fetches its code from the Hub, checks it, and becomes it. Standard library, one file.
 
-It travels inside the pod's start command (control.launch_args) and so imports nothing of ours. Everything it needs is
-in the environment: PASSERELLE_HUB, PASSERELLE_OPERATOR_TOKEN, HF_TOKEN, and PASSERELLE_STATE, HF_ENDPOINT if they are
-set. It trusts pod.toml when its signature is right, and the code when it has the sha256 that pod.toml names. What was
-good last time is kept, and runs when the Hub has nothing better or nothing at all.
+It travels inside the pod's start command (control.launch_args) and so imports nothing of ours save control.pod_ssh,
+which travels in front of it. Everything it needs is in the environment: PASSERELLE_HUB, PASSERELLE_OPERATOR_TOKEN,
+HF_TOKEN, and PASSERELLE_STATE, HF_ENDPOINT, PUBLIC_KEY if they are set. It trusts pod.toml when its signature is right,
+and the code when it has the sha256 that pod.toml names. What was good last time is kept, and runs when the Hub has
+nothing better or nothing at all.
 """
 
 import base64
@@ -20,6 +21,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from control.pod_ssh import start_ssh
 
 Env = Mapping[str, str]
 Files = tuple[bytes, bytes, bytes]
@@ -122,10 +125,11 @@ def main(
     become: Callable[[str, list[str]], object] = os.execv,
 ) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # PID 1 has no default for it
+    state = Path(env.get("PASSERELLE_STATE") or "/workspace/passerelle")
+    start_ssh(env, state)  # first: it is for the pod that gets no further
     missing = [name for name in ("PASSERELLE_HUB", "PASSERELLE_OPERATOR_TOKEN") if not env.get(name)]
     if missing:
         sys.exit("passerelle: the pod's environment lacks " + " and ".join(missing))
-    state = Path(env.get("PASSERELLE_STATE") or "/workspace/passerelle")
     folder = state / "start"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     attempt = 0

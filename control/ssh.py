@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
-import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +22,7 @@ from control.errors import Refused, Unreachable
 from control.hostkeys import HostKeys
 from control.models import PodId, SshAddress
 from control.settings import Identity
+from control.ssh_keys import UNUSABLE, why
 
 CONNECT_S = 8.0
 LOGIN_S = 12.0
@@ -47,9 +45,6 @@ SOCKETS = ("/workspace/passerelle/bootstrap.sock", "/var/lib/passerelle/bootstra
 
 PROGRAMS = ("passerelle-bootstrap", "python3 -P /workspace/passerelle/start/passerelle.pyz")
 """Bootstrap's program: in an image that has it installed, else the zipapp that the pod fetched. Shell words."""
-
-UNUSABLE = (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError)
-"""What reading a key file may raise."""
 
 
 class SshSilent(Unreachable):
@@ -146,7 +141,7 @@ class PodShell:
             return [asyncssh.read_private_key(path)]
         except UNUSABLE as error:
             raise SshRefused(
-                f"the SSH key {path} cannot be used: {_why(error)}",
+                f"the SSH key {path} cannot be used: {why(error)}",
                 "name another (passerelle init --ssh-key FILE), or load it into an agent (--ssh-agent SOCKET)",
             ) from error
 
@@ -243,45 +238,3 @@ def _bytes(read: bytes | str | None) -> bytes:
 
 def _text(key: asyncssh.SSHKey) -> str:
     return " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
-def key_fault(path: Path) -> str | None:
-    """Why a private key cannot be used; None when it can. It is not shown to anybody."""
-    try:
-        asyncssh.read_private_key(path)
-        readable = os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077
-    except UNUSABLE as error:
-        return _why(error)
-    return "others can read it (chmod 600)" if readable else None
-
-
-async def agent_keys(path: str) -> int | None:
-    """How many keys an agent holds; None when none answers there."""
-    try:
-        async with asyncio.timeout(CONNECT_S), asyncssh.connect_agent(path) as agent:
-            return len(await agent.get_keys())
-    except (OSError, TimeoutError, ValueError, asyncssh.Error):
-        return None
-
-
-def make_key(path: Path) -> str:
-    """A new key pair of ours, at `path` and `path`.pub; its public line. Raises Refused when there is one."""
-    key = asyncssh.generate_private_key("ssh-ed25519", comment="passerelle")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(key.export_private_key())
-        line = key.export_public_key().decode().strip()
-        path.with_name(path.name + ".pub").write_text(line + "\n", "ascii")
-    except OSError as error:
-        raise Refused(f"cannot make a key at {path}: {error.strerror}", "name another place, or that key") from error
-    return line
-
-
-def fingerprint(pinned: str) -> str:
-    """SHA256 fingerprint of a pinned key, as `ssh-keygen -l` prints it."""
-    return asyncssh.import_public_key(pinned).get_fingerprint()

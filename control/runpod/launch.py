@@ -43,13 +43,18 @@ def unique_name(label: str) -> str:
     return f"{label[: NAME_MOST - len(tail) - 1]}-{tail}"
 
 
-def with_env(order: Order, tokens: Tokens, hf_token: str | None) -> Order:
-    """The order with what every pod of ours needs in its environment; what the order says itself wins."""
+def with_env(order: Order, tokens: Tokens, hf_token: str | None, public_keys: tuple[str, ...] = ()) -> Order:
+    """The order with what every pod of ours needs in its environment; what the order says itself wins.
+
+    `public_keys`: the SSH keys that it lets in. Without any, RunPod puts in those of the account.
+    """
     ours = {"PASSERELLE_CLIENT_TOKEN": tokens.client, "PASSERELLE_OPERATOR_TOKEN": tokens.operator}
     if order.hub:
         ours["PASSERELLE_HUB"] = order.hub
     if hf_token:
         ours["HF_TOKEN"] = hf_token
+    if public_keys:
+        ours["PUBLIC_KEY"] = "\n".join(public_keys)
     return replace(order, env=tuple((ours | dict(order.env)).items()))
 
 

@@ -97,4 +97,4 @@ def container_args(order: Order) -> str | None:
 
 def is_secret(variable: str) -> bool:
     """Whether the value of an environment variable of that name must not be shown."""
-    return bool(_SECRET.search(variable))
+    return bool(_SECRET.search(variable)) and variable != "PUBLIC_KEY"

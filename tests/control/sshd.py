@@ -7,6 +7,7 @@ import contextlib
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -81,16 +82,66 @@ def sshd(folder: Path, *, port: int | None = None, lines: tuple[str, ...] = ()) 
         process.wait(10)
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A PATH on which `sshd` is a real one that can be started here."""
+
+    folder: Path
+    port: int
+
+    @property
+    def address(self) -> SshAddress:
+        return SshAddress("127.0.0.1", self.port, getpass.getuser())
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}:{os.environ['PATH']}"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def wait(self) -> int:
+        """The server's pid, once it has written it. It may be as slow as the pod's start is."""
+        until = time.monotonic() + UP_WITHIN_S
+        while not (file := self.folder / "pid").exists() or not file.read_text().strip():
+            assert time.monotonic() < until, "no sshd was started"
+            time.sleep(0.02)
+        return int(file.read_text())
+
+
 @contextlib.contextmanager
-def ssh_agent(path: Path, key: Path | None = None) -> Iterator[str]:
-    """A real agent, empty or with one key; yields its socket."""
+def wrapped_sshd(folder: Path) -> Iterator[Wrapped]:
+    """sshd takes the first word on each option, so that ours win: a free port of loopback, and no need to be root."""
+    (folder / "home").mkdir(parents=True)
+    made = Wrapped(folder, free_port())
+    options = [
+        f"Port={made.port}",
+        "ListenAddress=127.0.0.1",
+        f"PidFile={folder / 'pid'}",
+        "StrictModes=no",
+        "UsePAM=no",
+    ]
+    words = " ".join(f"-o {option}" for option in options)
+    (folder / "sshd").write_text(f'#!/bin/sh\nexec {PROGRAM} -f /dev/null {words} "$@"\n')
+    (folder / "sshd").chmod(0o755)
+    try:
+        yield made
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def ssh_agent(path: Path, *keys: Path) -> Iterator[str]:
+    """A real agent with those keys; yields its socket."""
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
     try:
         until = time.monotonic() + UP_WITHIN_S
         while not path.exists():
             assert time.monotonic() < until, "no ssh-agent"
             time.sleep(0.02)
-        if key is not None:
+        for key in keys:
             subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": str(path)}, check=True)
         yield str(path)
     finally:

@@ -10,7 +10,7 @@ from control import checkup, settings
 from control.clock import Clock
 from control.doctor import Check, Level
 from control.settings import Settings
-from control.ssh import make_key
+from control.ssh_keys import make_key
 from tests.doubles.hub import HubDouble
 from tests.doubles.runpod import KEY, RunPodDouble
 

@@ -12,11 +12,14 @@ import pytest
 
 from bootstrap import seal
 from bootstrap.spec import parse
+from control import settings
 from control.cli import run
 from control.clock import Clock
 from control.keys import Keys
 from control.models import Account, PodId
 from control.runpod.provider import RunPodProvider
+from control.settings import Settings
+from control.ssh_keys import make_key
 from tests.doubles.hub import HubDouble
 from tests.doubles.runpod import KEY, RunPodDouble
 
@@ -65,6 +68,24 @@ def test_rent_one(double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys:
     assert tokens is not None
     assert sent["env"]["PASSERELLE_OPERATOR_TOKEN"] == tokens.operator
     assert json.loads(sent["args"])["entrypoint"] == ["python3", "-c"], "the pod's start command"
+
+
+def test_it_lets_in_the_operators_ssh_key(
+    double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    has(monkeypatch, Account(50.0, 0.0, 80.0))
+    monkeypatch.setenv("HOME", str(home))
+    assert run([*RENT, "--no-wait"], None) == 0
+    assert "no SSH key of yours is known here" in capsys.readouterr().err
+    line = make_key(home / "ssh_key")
+    settings.save(Settings(ssh_key=str(home / "ssh_key")))
+    assert run([*RENT, "--no-wait"], None) == 0
+    assert "SSH key" not in capsys.readouterr().err
+    without, sent = (seen.body["env"] for seen in double.asked("POST", "/v2/pods"))
+    assert "PUBLIC_KEY" not in without
+    assert sent["PUBLIC_KEY"] == line
+    assert run([*RENT, "--dry-run"], None) == 0
+    assert line in capsys.readouterr().out, "a public key is no secret"
 
 
 def test_a_dry_run_shows_the_exact_request_without_secrets(

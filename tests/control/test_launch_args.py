@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from control import launch_args, pod_start
+from control import launch_args, pod_ssh, pod_start
 from tests.control.publishing import OPERATOR, published
 from tests.doubles.hub import HubDouble
 
@@ -36,19 +37,28 @@ def environ(hub: HubDouble, tmp_path: Path) -> dict[str, str]:
 
 def test_it_is_short_plain_and_without_any_secret() -> None:
     (argument,) = launch_args.command()
-    assert len(argument) < 4_000
+    assert len(argument) < 5_000
     assert not set(argument) & set('"\\$`!\n\t<>|&*?{}')
     assert json.loads(json.dumps({"cmd": launch_args.command()}))["cmd"] == [argument]
     assert shlex.split(launch_args.line()) == [*launch_args.ENTRYPOINT, argument]
 
 
-def test_the_program_is_the_module_without_its_words() -> None:
+def test_the_program_is_the_modules_without_their_words() -> None:
     text = launch_args.program()
     assert '"""' not in text
     assert "#" not in text
+    assert "control" not in text
     scope: dict[str, object] = {"__name__": "not main"}
     exec(text, scope)
-    assert {name for name in vars(pod_start) if not name.startswith("__")} <= set(scope)
+    for part in (pod_ssh, pod_start):
+        assert {name for name in vars(part) if not name.startswith("__")} <= set(scope)
+
+
+def test_the_parts_do_not_redefine_each_other() -> None:
+    def own(part: ModuleType) -> set[str]:
+        return {name for name, value in vars(part).items() if getattr(value, "__module__", "") == part.__name__}
+
+    assert not own(pod_ssh) & own(pod_start)
 
 
 @pytest.mark.process

@@ -23,15 +23,20 @@ import pytest
 
 from bootstrap.report import Status
 from control import hub as stores
-from control import launch_args, pod_start, supervisor, zipapp
-from control.draft import Code
+from control import launch_args, pod_start, ssh_keys, supervisor, zipapp
+from control.draft import Code, sealed, stamped
 from control.errors import Unreachable
+from control.hostkeys import HostKeys
 from control.hub import HfAddress
 from control.hub_hf import HfStore
 from control.local.processes import free_port
 from control.local.provider import SIMULATOR
+from control.models import PodId
 from control.publish import Publisher
+from control.settings import Identity
+from control.ssh import PodShell
 from tests.control.publishing import OPERATOR, published, signed
+from tests.control.sshd import needs_sshd, wrapped_sshd
 from tests.doubles.hub import HubDouble
 from tests.doubles.hub_state import Token
 
@@ -308,22 +313,68 @@ async def until(pod: Supervisor, holds: Callable[[Status], bool], process: subpr
             if holds(status):
                 return status
         await asyncio.sleep(0.05)
-    raise AssertionError(f"the pod is not there; exit code {process.poll()}")
+    raise AssertionError(f"the pod is not there; exit code {process.poll()}: {status}")
+
+
+DRIVER = """
+import os, sys
+from control import pod_start
+pod_start.main(become=lambda path, argv: os.execv(path, argv + sys.argv[1:]))
+"""
+"""The start command's program, with words of ours behind those of the supervisor that it becomes."""
 
 
 @contextlib.contextmanager
-def a_pod(hub: HubDouble, state: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+def a_pod(hub: HubDouble, state: Path, **more: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """The start command's program, and what it becomes, on loopback and with the simulated engine."""
     pod = Pod(hub, state, PASSERELLE_CLIENT_TOKEN="pas-client-0123456789abcdef", PATH=os.environ["PATH"])
-    argv: list[str] = []
-    pod_start.main(pod.env, lambda seconds: None, lambda program, words: argv.extend(words))
     socket = Path(tempfile.mkdtemp(prefix="pas-")) / "s"
-    argv += ["--host", "127.0.0.1", "--port", str(free_port()), "--socket", str(socket)]
+    argv = [sys.executable, "-c", DRIVER, "--host", "127.0.0.1", "--port", str(free_port()), "--socket", str(socket)]
     argv += [f"--vllm={word}" for word in (*SIMULATOR, "--sim-load-seconds", "0")]
-    with subprocess.Popen(argv, env=pod.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    out = state / "container.log"
+    with out.open("wb") as log, subprocess.Popen(argv, env=pod.env | more, stdout=log, stderr=log) as process:
         try:
             yield socket, process
         finally:
             process.terminate()
             process.wait(timeout=20)
             shutil.rmtree(socket.parent)
+
+
+@needs_sshd
+@pytest.mark.process
+async def test_ssh_leads_to_a_pod_whose_bridge_and_engine_are_started_again(hub: HubDouble, tmp_path: Path) -> None:
+    """A real sshd, started by the start command with the operator's key, outlives what the supervisor ends."""
+    text = resources.files("control.local").joinpath("pod.toml").read_text("utf-8")
+    made, line = zipapp.build(), ssh_keys.make_key(tmp_path / "key")
+    files = published(1, "")
+    files |= sealed(stamped(text, "pod.toml", 1, made.sha256), OPERATOR) | {"passerelle.pyz.b64": made.text}
+    hub.seed(REPO, files)
+    with (
+        wrapped_sshd(tmp_path / "sshd") as server,
+        a_pod(hub, tmp_path, PUBLIC_KEY=line, HOME=str(server.home), PATH=server.path) as (socket, process),
+    ):
+        pod = Supervisor(socket)
+        before = await until(pod, lambda status: status.engine.state == "serving", process)
+        pid = await asyncio.to_thread(server.wait)
+        pins, identity = HostKeys(tmp_path / "home"), Identity(tmp_path / "key")
+        async with PodShell(PodId("p1"), server.address, pins, identity, socket=str(socket)) as shell:
+            for service in ("engine", "bridge"):
+                await shell.ask({"cmd": "restart", "service": service})
+            await until(pod, lambda status: started_again(status, before), process)
+            assert (await shell.ask({"cmd": "status"}))["ok"] is True, "the session outlived both"
+        assert server.wait() == pid
+        async with PodShell(PodId("p1"), server.address, pins, identity, socket=str(socket)) as shell:
+            assert (await shell.ask({"cmd": "status"}))["ok"] is True
+    said = (tmp_path / "container.log").read_text()
+    assert "passerelle: SSH: sshd runs\n" in said
+    assert OPERATOR not in said
+    assert "ssh-ed25519 " in (tmp_path / "ssh_host_ed25519_key.pub").read_text(), "kept with the pod's state"
+
+
+def started_again(now: Status, before: Status) -> bool:
+    return (
+        now.engine.state == "serving" == now.bridge.state
+        and now.engine.pid != before.engine.pid
+        and now.bridge.pid != before.bridge.pid
+    )

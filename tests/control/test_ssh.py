@@ -219,34 +219,6 @@ async def test_a_key_file_that_cannot_be_used(kind: str, pins: HostKeys, tmp_pat
 @needs_sshd
 @pytest.mark.process
 async def test_a_key_in_an_agent(server: Sshd, pins: HostKeys, tmp_path: Path) -> None:
-    with ssh_agent(tmp_path / "agent") as agent:
-        assert await ssh.agent_keys(agent) == 0
     with ssh_agent(tmp_path / "agent2", server.key) as agent:
-        assert await ssh.agent_keys(agent) == 1
         async with PodShell(POD, server.address, pins, Identity(agent=agent)):
             assert pins.get(POD) is not None
-
-
-async def test_no_agent(tmp_path: Path) -> None:
-    assert await ssh.agent_keys(str(tmp_path / "none")) is None
-
-
-def test_a_new_key_is_ours_alone_and_replaces_none(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "key"
-    line = ssh.make_key(path)
-    assert line.startswith("ssh-ed25519 ")
-    assert line.endswith(" passerelle")
-    assert path.with_name("key.pub").read_text().strip() == line
-    assert ssh.key_fault(path) is None
-    with pytest.raises(Refused, match="cannot make a key"):
-        ssh.make_key(path)
-    path.chmod(0o644)
-    assert ssh.key_fault(path) == "others can read it (chmod 600)"
-    assert ssh.key_fault(tmp_path / "none") == "No such file or directory"
-    path.write_text("x")
-    assert ssh.key_fault(path) is not None
-
-
-def test_a_fingerprint_is_what_openssh_prints() -> None:
-    line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q"
-    assert ssh.fingerprint(line) == "SHA256:FHsTyFHNmvNpw4o7+rp+M1yqMyBF8vXSBRkZtkQ0RKY"

@@ -21,6 +21,12 @@ def test_names_and_tokens_are_never_the_same() -> None:
     assert len({first.client, first.operator, second.client, second.operator}) == 4
 
 
+def test_the_operators_ssh_keys_are_let_in() -> None:
+    env = dict(launch.with_env(order(), TOKENS, None, ("ssh-ed25519 A me", "ssh-rsa B")).env)
+    assert env["PUBLIC_KEY"] == "ssh-ed25519 A me\nssh-rsa B"
+    assert "PUBLIC_KEY" not in dict(launch.with_env(order(), TOKENS, None).env)
+
+
 def test_what_an_order_says_of_its_environment_wins() -> None:
     wanted = order(env=(("HF_TOKEN", "{{ RUNPOD_SECRET_hf }}"), ("VL_CTX", "65536")), hub="hf://me/x")
     env = dict(wanted.env)

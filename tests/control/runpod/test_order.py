@@ -61,3 +61,4 @@ def test_a_line_of_ones_own_is_left_alone() -> None:
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
     assert not is_secret("VL_CTX")
+    assert not is_secret("PUBLIC_KEY")
