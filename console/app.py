@@ -78,6 +78,8 @@ class PasserelleApp(App[Outcome]):
         self.snap = snap
         self.book = logbook.merge(self.book, snap.log)
         self.turn(machine.Seen(PodState(snap.pod.state), snap.at))
+        if snap.pod.budget is not None and any(finding.id == "budget-gone" for finding in snap.findings):
+            self.turn(machine.OverBudget(snap.pod.budget))
         good = any(light.name == "bridge" and light.state == "good" for light in snap.lights)
         self.restarting = restarting.seen(self.restarting, snap.bridge.restarts, good, now)
 

@@ -22,10 +22,17 @@ def outcome(pod_id: PodId, snap: Snapshot | None, stopping: Stopping, zone: tzin
         )
     if snap is None or snap.pod.state == PodState.UNKNOWN:
         return Outcome(True, False, f"pod {pod_id}: its state is not known, it may run and cost · {stop}")
+    if snap.pod.state == PodState.ERROR:
+        return Outcome(True, False, f"pod {pod_id} is in ERROR and may cost · look: passerelle pod status {pod_id}")
     if snap.pod.state not in (PodState.RUNNING, PodState.STARTING):
         return Outcome(True, False, f"pod {pod_id} was last seen {snap.pod.state} · look with: passerelle pod list")
     cost = f"{per(snap.pod.cost_per_hour, 'h')} · spent {dollars(snap.pod.cost_accrued)}"
-    return Outcome(True, False, f"pod {pod_id} keeps running: {cost} · {stop}")
+    budget = ""
+    if snap.pod.budget is not None:
+        budget = (
+            f"\nits budget of {dollars(snap.pod.budget)} is kept only while you watch: passerelle cost {pod_id} --watch"
+        )
+    return Outcome(True, False, f"pod {pod_id} keeps running: {cost} · {stop}{budget}")
 
 
 def _stopped(pod_id: PodId, snap: Snapshot | None, stopping: Stopping, zone: tzinfo | None) -> str:

@@ -1,6 +1,7 @@
 """The stop of a pod from one key, as a state machine: states, events, step(). Pure; `now` is monotonic seconds.
 
 READY -s-> COUNTDOWN -3 s or Enter-> SENDING -accepted-> WAITING -provider says EXITED-> EXITED -r-> STARTING -> READY
+A budget that is used up begins the countdown too, of 30 s, once.
 A stop is verified only by what the provider says: silence, or a call that returned, never leads to EXITED.
 """
 
@@ -13,6 +14,9 @@ from enum import StrEnum
 from control.models import PodState
 
 COUNTDOWN_S = 3.0
+BUDGET_COUNTDOWN_S = 30.0
+"""When nobody pressed a key: long enough to read why, and to take it back."""
+
 OVERDUE_S = 60.0
 """After this without EXITED, the stop did not take (a provider's stop may answer 200 and do nothing)."""
 
@@ -45,6 +49,10 @@ class Stopping:
     """EXITED: the Unix time at which the provider was seen to say so."""
     message: str = ""
     remedy: str = ""
+    budget: float | None = None
+    """COUNTDOWN: the budget that is used up, where no key began it."""
+    told: float | None = None
+    """The budget that was counted down for already: it is not done again, whatever came of it."""
 
 
 class Command(StrEnum):
@@ -93,6 +101,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class OverBudget:
+    """The pod has spent its budget of so many dollars."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A snapshot: what the provider says, and the Unix time of it."""
 
@@ -100,7 +115,7 @@ class Seen:
     at: float
 
 
-Event = StopKey | KeepKey | NowKey | StartKey | Tick | Accepted | Failed | Seen
+Event = StopKey | KeepKey | NowKey | StartKey | Tick | Accepted | Failed | OverBudget | Seen
 Step = tuple[Stopping, Command | None]
 
 
@@ -112,7 +127,8 @@ def step(was: Stopping, event: Event, now: float) -> Step:
 
 def remaining(state: Stopping, now: float) -> float:
     """Seconds left of the countdown."""
-    return max(0.0, state.since + COUNTDOWN_S - now)
+    whole = COUNTDOWN_S if state.budget is None else BUDGET_COUNTDOWN_S
+    return max(0.0, state.since + whole - now)
 
 
 def ticks(state: Stopping) -> bool:
@@ -124,12 +140,19 @@ def _count_down(was: Stopping, _: Event, now: float) -> Step:
     return replace(was, phase=Phase.COUNTDOWN, since=now, message="", remedy=""), None
 
 
+def _over_budget(was: Stopping, event: Event, now: float) -> Step:
+    assert isinstance(event, OverBudget)
+    if was.told == event.limit:
+        return was, None
+    return replace(_count_down(was, event, now)[0], budget=event.limit, told=event.limit), None
+
+
 def _ready(was: Stopping, _: Event, now: float) -> Step:
-    return Stopping(pod_state=was.pod_state), None
+    return Stopping(pod_state=was.pod_state, told=was.told), None
 
 
 def _send(was: Stopping, _: Event, now: float) -> Step:
-    return Stopping(Phase.SENDING, since=now, pod_state=was.pod_state), Command.STOP
+    return Stopping(Phase.SENDING, since=now, pod_state=was.pod_state, told=was.told), Command.STOP
 
 
 def _run_out(was: Stopping, event: Event, now: float) -> Step:
@@ -152,7 +175,7 @@ def _overdue(was: Stopping, _: Event, now: float) -> Step:
 def _look(was: Stopping, event: Event, now: float) -> Step:
     assert isinstance(event, Seen)
     if event.state in ENDED:
-        return Stopping(Phase.EXITED, now, event.state, verified_at=event.at), None
+        return Stopping(Phase.EXITED, now, event.state, verified_at=event.at, told=was.told), None
     return replace(was, pod_state=event.state), None
 
 
@@ -162,14 +185,14 @@ def _look_after_exit(was: Stopping, event: Event, now: float) -> Step:
     if event.state is PodState.TERMINATED:
         return replace(was, pod_state=event.state), None
     if event.state in (PodState.RUNNING, PodState.STARTING):
-        return Stopping(pod_state=event.state), None
+        return Stopping(pod_state=event.state, told=was.told), None
     return was, None
 
 
 def _start(was: Stopping, _: Event, now: float) -> Step:
     if was.pod_state is PodState.TERMINATED:
         return was, None
-    return Stopping(Phase.STARTING, since=now, pod_state=was.pod_state), Command.START
+    return Stopping(Phase.STARTING, since=now, pod_state=was.pod_state, told=was.told), Command.START
 
 
 def _start_failed(was: Stopping, event: Event, now: float) -> Step:
@@ -181,7 +204,7 @@ def _look_while_starting(was: Stopping, event: Event, now: float) -> Step:
     """A provider lags: EXITED counts again only once the start is overdue."""
     assert isinstance(event, Seen)
     if event.state in (PodState.RUNNING, PodState.STARTING):
-        return Stopping(pod_state=event.state), None
+        return Stopping(pod_state=event.state, told=was.told), None
     if event.state in ENDED and now - was.since >= OVERDUE_S:
         words = f"{event.state}, {OVERDUE_S:.0f} s after the start was sent"
         return replace(was, phase=Phase.START_FAILED, message=words, remedy="r tries again"), None
@@ -191,7 +214,7 @@ def _look_while_starting(was: Stopping, event: Event, now: float) -> Step:
 Handler = Callable[[Stopping, Event, float], Step]
 
 TRANSITIONS: dict[Phase, dict[type, Handler]] = {
-    Phase.READY: {StopKey: _count_down, Seen: _look},
+    Phase.READY: {StopKey: _count_down, OverBudget: _over_budget, Seen: _look},
     Phase.COUNTDOWN: {KeepKey: _ready, NowKey: _send, Tick: _run_out, Seen: _look},
     Phase.SENDING: {Accepted: _wait, Failed: _stop_failed, Seen: _look},
     Phase.WAITING: {Tick: _overdue, Seen: _look},

@@ -14,7 +14,8 @@ def status_lines(snap: Snapshot) -> list[str]:
     lines = [f"{snap.verdict.value.upper()}  pod {pod.id} {pod.state}  engine {engine.state}{simulated}"]
     for finding in snap.findings:
         lines += [f"  {finding.title}: {finding.detail}", f"    lever: {finding.lever}  ({finding.doc})"]
-    lines.append(f"  money   {_of(pod.cost_per_hour, '.2f')} $/h   so far {_of(pod.cost_accrued, '.4f')} $")
+    budget = f" of {pod.budget:.2f} $" if pod.budget is not None else ""
+    lines.append(f"  money   {_of(pod.cost_per_hour, '.2f')} $/h   so far {_of(pod.cost_accrued, '.4f')} ${budget}")
     lines.append(
         f"  engine  running {_of(engine.running)}   waiting: capacity {_of(engine.waiting.capacity)},"
         f" deferred {_of(engine.waiting.deferred)}   KV {_of(engine.kv_usage, '.0%')}"

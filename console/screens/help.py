@@ -37,6 +37,8 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Agents",
         (
+            ("▲ queued", "watch", "The bridge holds it: the engine starts, drains or does not answer yet."),
+            ("▲ swapping", "watch", "The bridge holds it until the model that it asks for is there."),
             ("▲ connecting", "watch", "The engine has not begun to answer."),
             ("▲ waiting", "watch", "In the engine's queue. Told from prefill by its first-come-first-served order."),
             ("prefill", "plain", "The engine reads the prompt."),

@@ -92,8 +92,12 @@ def _countdown(state: Stopping, snap: Snapshot | None, now: float) -> list[Row]:
     cut = {None: "streams in flight not known", 0: "no stream in flight", 1: "1 stream in flight will be cut"}
     words = cut.get(streams, f"{streams} streams in flight will be cut")
     spent = dollars(snap.pod.cost_accrued if snap else None)
+    why: list[Row] = []
+    if state.budget is not None:
+        why = [(("watch", f"▲ the budget of {dollars(state.budget)} is used up"),)]
     return [
         (("alarm", f" ■ STOPPING in {left} s "),),
+        *why,
         (("plain", words),),
         (("plain", f"spent {spent}"),),
         (("brand", "Esc"), ("plain", " keeps it, "), ("brand", "Enter"), ("plain", " stops now")),

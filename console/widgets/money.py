@@ -24,7 +24,7 @@ def money(snap: Snapshot, width: int) -> Row:
     late = _provider_late(snap)
     role: Role = "old" if late else "plain"
     rate: Row = (("strong" if not late else "old", per(0.0 if ended else pod.cost_per_hour, "h").rjust(9)),)
-    spent: Row = (("label", "spent "), (role, dollars(pod.cost_accrued, 4).rjust(10)))
+    spent: Row = (("label", "spent "), (role, dollars(pod.cost_accrued, 4).rjust(10)), *_budget(snap))
     disk: Row = (("label", "disk "), (role, per(pod.disk_per_day, "day").rjust(10)))
     if ended:
         back: Row = (("label", "when it runs "), (role, per(pod.cost_per_hour, "h").rjust(9)))
@@ -34,6 +34,15 @@ def money(snap: Snapshot, width: int) -> Row:
     if late:
         return fit([rate, spent, (("watch", f"▲ provider silent{late}"),), a_day], width)
     return fit([rate, spent, a_day, _per_million(snap), (("label", "stopped: "), *disk)], width)
+
+
+def _budget(snap: Snapshot) -> Row:
+    """What it may spend, beside what it has spent; judged as its findings are."""
+    if snap.pod.budget is None:
+        return ()
+    ids = {finding.id for finding in snap.findings}
+    role: Role = "bad" if "budget-gone" in ids else "watch" if "budget-low" in ids else "plain"
+    return (("label", " of "), (role, dollars(snap.pod.budget)))
 
 
 def _provider_late(snap: Snapshot) -> str:

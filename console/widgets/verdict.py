@@ -5,6 +5,7 @@ from __future__ import annotations
 from console.format import STALE_S, tight_age
 from console.rows import GLYPH, Row, Rows, State, cells, spread
 from console.widgets.part import Part
+from control.models import PodState
 from control.observe.snapshot import EngineState, Light, Snapshot, Verdict
 
 JUDGED: dict[Verdict, State] = {
@@ -30,6 +31,13 @@ ENGINE_WORD: dict[EngineState, str] = {
     "asleep": "ASLEEP",
     "stopped": "ENGINE OFF",
 }
+POD_WORD: dict[str, str] = {
+    PodState.STARTING: "POD STARTS",
+    PodState.STOPPING: "POD STOPS",
+    PodState.ERROR: "POD ERROR",
+}
+"""Before the engine's word, while that says nothing."""
+
 WORD_WIDTH = 11
 
 
@@ -49,6 +57,8 @@ def word(snap: Snapshot) -> str:
             return "UNREACHABLE"
         case Verdict.UNKNOWN:
             return "CONNECTING"
+        case _ if snap.engine.state == "unknown" and snap.pod.state in POD_WORD:
+            return POD_WORD[snap.pod.state]
         case _:
             return ENGINE_WORD[snap.engine.state]
 

@@ -1,41 +1,25 @@
 """What limits or breaks the pod, named, with its numbers and the lever to pull: (Snapshot, State) -> findings. Pure.
 
-A rule is a condition, how long it must hold before it is said, and its sentence. One table, most serious first;
-the console shows the first. docs/diagnosis.md has a section for each id.
+Most serious first; the console shows the first. Those of the pod itself, its provider and its money are in
+control.observe.rules_pod. docs/diagnosis.md has a section for each id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from bootstrap.report import Status
 from control.models import PodState
 from control.observe import waits
 from control.observe.case import Case
-from control.observe.snapshot import Finding, Severity, Snapshot
+from control.observe.rule import Rule
+from control.observe.rules_pod import POD_RULES
+from control.observe.snapshot import EngineState, Finding, Severity, Snapshot
 from control.observe.state import State
-
-STARTING_S = 45.0
-"""A pod whose run is younger than this is starting rather than unreachable."""
 
 FROZEN_S = 60.0
 LIVELOCK_S = 30.0
 SCRAPE_LATE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    id: str
-    severity: Severity
-    title: str
-    holds: Callable[[Case], bool]
-    detail: Callable[[Case], str]
-    lever: str
-    hold_s: float = 0.0
-    stays: Callable[[Case], bool] | None = None
-    """Once said, it is said as long as this holds too: a cause does not flap while its effect lasts."""
-    hidden_by: str = ""
-    """Not said while the rule of this id is: that one explains it."""
 
 
 def evaluate(snap: Snapshot, state: State, now: float) -> tuple[tuple[Finding, ...], dict[str, float]]:
@@ -60,43 +44,60 @@ def _finding(rule: Rule, case: Case) -> Finding:
     return Finding(rule.id, rule.severity, rule.title, rule.detail(case), rule.lever, f"docs/diagnosis.md#{rule.id}")
 
 
-def _lost(kind: str) -> Callable[[Case], bool]:
-    def holds(case: Case) -> bool:
-        lost = case.state.lost
-        return lost is not None and lost.kind == kind and not _young(case)
-
-    return holds
-
-
-def _young(case: Case) -> bool:
-    """In its first seconds a run has nothing to answer with yet; once it has answered, silence is a fault."""
-    uptime = case.snap.pod.uptime_s
-    return case.state.report_ok_at is None and uptime is not None and uptime < STARTING_S
-
-
-def _unauthorized(case: Case) -> bool:
-    return case.state.lost is not None and case.state.lost.kind == "unauthorized"
-
-
 def _engine_in(*states: str) -> Callable[[Case], bool]:
     return lambda case: case.snap.engine.state in states
 
 
-def _error(case: Case) -> str:
-    return case.state.lost.error if case.state.lost else ""
+def _status(case: Case) -> Status | None:
+    return case.state.seen.status if case.state.seen else None
 
 
 def _last_exit(case: Case) -> str:
-    status = case.state.seen.status if case.state.seen else None
+    status = _status(case)
     if status is None or status.engine.last_exit is None:
         return "The engine does not answer."
     again = status.engine.next_start_s
-    return f"Engine ended: {status.engine.last_exit}." + (f" Next start in {again:.0f} s." if again else "")
+    fault = status.boot.fault if status.boot else None
+    cause = f" Cause, {fault.name}: {fault.line} To do: {fault.remedy}" if fault else ""
+    return f"Engine ended: {status.engine.last_exit}." + (f" Next start in {again:.0f} s." if again else "") + cause
 
 
-def _starting(case: Case) -> str:
-    status = case.state.seen.status if case.state.seen else None
-    return f"For {status.engine.since_s:.0f} s; requests are answered when it serves." if status else "Not yet up."
+DOING: dict[EngineState, str] = {
+    "preflight": "The machine and the model are looked at",
+    "starting": "Its process runs and has not answered",
+    "downloading": "Its model is being downloaded",
+    "loading": "Its model is being loaded",
+    "draining": "It takes no new requests and finishes those that it has",
+    "stopping": "It is being ended",
+    "asleep": "It sleeps: another model holds the GPU",
+    "stopped": "It is off",
+}
+
+
+def _doing(case: Case) -> str:
+    """What the engine is at, for how long, and how fast where it says so."""
+    status = _status(case)
+    if status is None:
+        return "Not yet up."
+    phase = status.boot.phases[-1] if status.boot and status.boot.phases else None
+    size = ""
+    if phase is not None and phase.took_s is None and phase.bytes is not None:
+        size = f", {phase.bytes / 1e9:.1f} GB"
+        size += f" at {phase.bytes_per_s / 1e6:.0f} MB/s" if phase.bytes_per_s else ""
+    words = f"{DOING[case.snap.engine.state]}{size}, for {status.engine.since_s:.0f} s"
+    return f"{words}{_swapping(status)}; requests wait, and are answered when it serves."
+
+
+def _swapping(status: Status) -> str:
+    swap = status.swap
+    if swap is None or swap.took_s is not None or swap.error is not None:
+        return ""
+    left = "" if swap.eta_s is None else f", about {max(0.0, swap.eta_s - swap.began_s):.0f} s to go"
+    return f": a swap from {swap.came_from} to {swap.model}{left}"
+
+
+def _no_config(case: Case) -> bool:
+    return case.snap.config_error is not None and case.snap.config_serial is None
 
 
 def _frozen(case: Case) -> bool:
@@ -121,33 +122,7 @@ def _engine_excess(case: Case) -> int:
     return engine.running + case.waiting - bridge.upstreams
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "wrong-token",
-        "critical",
-        "WRONG TOKEN",
-        _unauthorized,
-        lambda c: f"The pod answers and refuses our operator token ({_error(c)}).",
-        "take this pod's own token: passerelle pod list, or start the pod anew",
-    ),
-    Rule(
-        "pod-unreachable",
-        "critical",
-        "POD UNREACHABLE",
-        _lost("port"),
-        lambda c: f"Nothing answers at {c.snap.pod.url} for {c.lost_s:.0f} s: {_error(c)}.",
-        "is the pod running (provider light), is its port exposed, is there a network?",
-        hold_s=2.0,
-    ),
-    Rule(
-        "bridge-unreachable",
-        "critical",
-        "BRIDGE DOES NOT ANSWER",
-        _lost("bridge"),
-        lambda c: f"Something answers at {c.snap.pod.url}, but no bridge, for {c.lost_s:.0f} s: {_error(c)}.",
-        "restart the bridge (b)",
-        hold_s=2.0,
-    ),
+ENGINE_RULES: tuple[Rule, ...] = (
     Rule(
         "engine-fatal",
         "critical",
@@ -171,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         "ENGINE FROZEN",
         _frozen,
         lambda c: f"{c.snap.engine.running} requests run and nothing was computed for {c.silent_s:.0f} s.",
-        "save the log (l), then: passerelle pod restart engine",
+        "save the log (l), then: passerelle engine restart",
     ),
     Rule(
         "engine-livelock",
@@ -179,15 +154,33 @@ RULES: tuple[Rule, ...] = (
         "ENGINE LIVELOCKED",
         _livelock,
         lambda c: f"{c.waiting} requests wait, none runs, nothing was computed for {c.silent_s:.0f} s.",
-        "passerelle pod restart engine; its /health is no evidence",
+        "passerelle engine restart; its /health is no evidence",
+    ),
+    Rule(
+        "no-config",
+        "warning",
+        "NO CONFIG IN FORCE",
+        _no_config,
+        lambda c: f"The pod has nothing to run: {c.snap.config_error}.",
+        "publish one: passerelle config publish pod.toml",
     ),
     Rule(
         "engine-starting",
         "warning",
         "ENGINE STARTING",
         _engine_in("preflight", "starting", "downloading", "loading"),
-        _starting,
-        "the log (l) shows how far it is",
+        _doing,
+        "how far it is: passerelle boot, or the log (l)",
+    ),
+    Rule(
+        "engine-changing",
+        "warning",
+        "ENGINE CHANGES",
+        _engine_in("draining", "stopping", "asleep", "stopped"),
+        _doing,
+        "it passes; if it does not: passerelle boot",
+        hold_s=1.0,
+        hidden_by="no-config",
     ),
     Rule(
         "leaked-upstreams",
@@ -204,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         "REQUESTS FROM ELSEWHERE",
         lambda c: _engine_excess(c) > 0,
         lambda c: f"The engine has {_engine_excess(c)} requests that the bridge does not know.",
-        "another client of the engine, or what outlived a bridge; if it stays: passerelle pod restart engine",
+        "another client of the engine, or what outlived a bridge; if it stays: passerelle engine restart",
         hold_s=15.0,
     ),
     Rule(
@@ -248,17 +241,13 @@ RULES: tuple[Rule, ...] = (
         "config-refused",
         "warning",
         "CONFIG REFUSED",
-        lambda c: c.snap.config_error is not None,
+        lambda c: c.snap.config_error is not None and not _no_config(c),
         lambda c: f"{c.snap.config_error}; the one before stays in force.",
         "correct it: passerelle config check FILE",
     ),
-    Rule(
-        "provider-unreachable",
-        "warning",
-        "PROVIDER DOES NOT ANSWER",
-        lambda c: c.state.pod_error is not None,
-        lambda c: f"{c.state.pod_error}; the pod's state and cost are as of its last answer.",
-        "cost goes on; see the provider's status page",
-        hold_s=10.0,
-    ),
 )
+
+_RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+
+RULES: tuple[Rule, ...] = tuple(sorted((*POD_RULES, *ENGINE_RULES), key=lambda rule: _RANK[rule.severity]))
+"""Of two that are equally serious the pod's own comes first."""

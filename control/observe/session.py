@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bootstrap.report import Status
-from control.errors import Unreachable
-from control.models import PodId, Target
+from control.errors import Unauthorized, Unreachable
+from control.models import Pod, Target
 from control.observe.snapshot import Snapshot
 from control.provider import Provider
 
@@ -25,24 +25,25 @@ Publish = Callable[[Snapshot], None]
 class PodSession:
     """Every method but `run` raises PasserelleError; `run` shows what it cannot reach as a Snapshot."""
 
-    def __init__(self, provider: Provider, pod_id: PodId, target: Target) -> None:
-        self.pod_id = pod_id
+    def __init__(self, provider: Provider, pod: Pod, target: Target) -> None:
+        self.pod_id = pod.id
         self._provider = provider
+        self._pod = pod
         self._target = target
         self._watching: tuple[Watch, Publish] | None = None
 
     @classmethod
-    async def open(cls, provider: Provider, pod_id: PodId) -> PodSession:
-        """Find the pod's address and our token for it."""
-        pod = await provider.get(pod_id)
-        tokens = await provider.tokens(pod_id)
-        return cls(provider, pod_id, Target(pod.url or "", tokens.operator))
+    async def open(cls, provider: Provider, pod: Pod) -> PodSession:
+        """The pod as it was found, and our token for it."""
+        tokens = await provider.tokens(pod.id)
+        return cls(provider, pod, Target(pod.url or "", tokens.operator))
 
     async def run(self, publish: Publish) -> None:
         """Poll for ever and publish each snapshot; ends only by cancellation."""
         from control.observe.sources import Watch
+        from control.observe.state import State
 
-        watch = Watch(self._provider, self.pod_id, self._target)
+        watch = Watch(self._provider, self.pod_id, self._target, State(pod=self._pod))
         self._watching = watch, publish
         await watch.run(publish)
 
@@ -85,8 +86,15 @@ class PodSession:
         """ "bridge" (no stream is lost) or "engine" (it drains first), by whichever way to the pod answers."""
         from control.ways import open_ways
 
-        async with await open_ways(self._provider, await self._provider.get(self.pod_id)) as ways:
+        async with await open_ways(self._provider, await self._found()) as ways:
             await ways.reach.ask({"cmd": "restart", "service": service})
+
+    async def _found(self) -> Pod:
+        """The pod as it is; where its provider does not say, as it was found: the ways to it may well lead there."""
+        try:
+            return await self._provider.get(self.pod_id)
+        except (Unreachable, Unauthorized):
+            return self._pod
 
     async def _look_again(self) -> None:
         if self._watching is not None:

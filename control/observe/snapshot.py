@@ -82,6 +82,10 @@ class PodView:
     """True when the pod itself said that it has no GPU; False when it has one or nothing is known."""
     gpus: tuple[Gpu, ...]
     uptime_s: float | None
+    note: str = ""
+    """What its provider says of its state, where that is odd or on its way."""
+    budget: float | None = None
+    """Dollars that it may spend in all; None without a limit."""
 
 
 @dataclass(frozen=True, slots=True)

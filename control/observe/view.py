@@ -91,6 +91,8 @@ def _pod(state: State, status: Status | None, wall: float) -> PodView:
         gpu_absent=status is not None and not host.gpus and host.gpu_error is None,
         gpus=host.gpus,
         uptime_s=wall - pod.started_at if pod and pod.started_at is not None else None,
+        note=pod.note if pod else "",
+        budget=pod.budget if pod else None,
     )
 
 

@@ -20,7 +20,7 @@ from console.stopping import OVERDUE_S, Phase
 from console.widgets.part import Part
 from control.errors import Unreachable
 from control.models import PodState
-from control.observe.snapshot import Snapshot
+from control.observe.snapshot import Finding, Snapshot
 from tests.console.pane import lines, pane, segments
 from tests.console.snapshots import (
     AT,
@@ -230,6 +230,26 @@ async def test_a_stop_that_fails_says_why_and_what_to_do() -> None:
         assert "■ stop failed: the provider does not answer · stop it on its web page · s tries again" in d.screen
         await d.press("escape")
         assert "stop failed" not in d.screen
+
+
+async def test_a_used_up_budget_stops_the_pod_unless_it_is_taken_back_once() -> None:
+    gone = replace(
+        healthy(),
+        pod=pod(budget=3.5),
+        findings=(Finding("budget-gone", "critical", "BUDGET USED UP", "3.78 of 3.50 $ are spent.", "stop it", "d"),),
+    )
+    async with desk() as at:
+        await at.show(gone)
+        assert "STOPPING in 30 s" in at.screen
+        assert "the budget of 3.50 $ is used up" in at.screen
+        await at.press("escape")
+        await at.show(gone)
+        assert "STOPPING" not in at.screen
+        assert at.session.calls == []
+    async with desk() as at:
+        await at.show(gone)
+        await at.later(30.1)
+        assert at.session.calls == ["stop"]
 
 
 async def test_r_starts_a_stopped_pod_and_only_a_stopped_one() -> None:

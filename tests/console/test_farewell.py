@@ -51,3 +51,17 @@ def test_a_pod_on_its_way_down_is_called_what_it_was_last_seen() -> None:
     snap = healthy()
     going = replace(snap, pod=replace(snap.pod, state=PodState.STOPPING))
     assert "last seen STOPPING" in outcome(POD, going, Stopping()).farewell
+
+
+def test_a_pod_that_broke_may_cost() -> None:
+    snap = healthy()
+    broken = replace(snap, pod=replace(snap.pod, state=PodState.ERROR))
+    assert "in ERROR and may cost" in outcome(POD, broken, Stopping()).farewell
+
+
+def test_a_budget_that_nobody_watches_any_more_is_said() -> None:
+    snap = healthy()
+    left = outcome(POD, replace(snap, pod=replace(snap.pod, budget=5.0)), Stopping())
+    first, second = left.farewell.splitlines()
+    assert first.endswith(f"passerelle pod stop {POD}")
+    assert second == f"its budget of 5.00 $ is kept only while you watch: passerelle cost {POD} --watch"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.stopping import (
+    BUDGET_COUNTDOWN_S,
     COUNTDOWN_S,
     ENDED,
     OVERDUE_S,
@@ -19,6 +20,7 @@ from console.stopping import (
     Failed,
     KeepKey,
     NowKey,
+    OverBudget,
     Phase,
     Seen,
     StartKey,
@@ -39,6 +41,7 @@ EVENTS: dict[str, Event] = {
     "tick": Tick(),
     "accepted": Accepted(),
     "failed": Failed("no", "try"),
+    "over budget": OverBudget(5.0),
     "running": Seen(PodState.RUNNING, 1.0),
     "stopping": Seen(PodState.STOPPING, 1.0),
     "silent": Seen(PodState.UNKNOWN, 1.0),
@@ -53,6 +56,7 @@ P, C = Phase, Command
 STAYS = None
 CHANGES: dict[tuple[Phase, str, float | None], tuple[Phase, Command | None]] = {
     (P.READY, "s", None): (P.COUNTDOWN, None),
+    (P.READY, "over budget", None): (P.COUNTDOWN, None),
     (P.READY, "exited", None): (P.EXITED, None),
     (P.READY, "terminated", None): (P.EXITED, None),
     (P.COUNTDOWN, "esc", None): (P.READY, None),
@@ -107,6 +111,35 @@ def test_the_countdown_is_three_seconds() -> None:
     assert remaining(counting, 100.0) == COUNTDOWN_S
     assert step(counting, Tick(), 102.9)[0].phase is P.COUNTDOWN
     assert step(counting, Tick(), 103.0) == (Stopping(P.SENDING, since=103.0), C.STOP)
+
+
+def test_a_used_up_budget_counts_down_longer_and_once() -> None:
+    state, command = step(Stopping(), OverBudget(5.0), 10.0)
+    assert (state.phase, state.budget, command) == (P.COUNTDOWN, 5.0, None)
+    assert remaining(state, 10.0) == BUDGET_COUNTDOWN_S == 30.0
+    assert step(state, Tick(), 39.9)[1] is None
+    assert step(state, Tick(), 40.0)[1] is C.STOP
+    kept, _ = step(state, KeepKey(), 12.0)
+    assert (kept.phase, kept.budget) == (P.READY, None)
+    assert step(kept, OverBudget(5.0), 13.0) == (kept, None), "it was taken back"
+    assert step(kept, OverBudget(8.0), 13.0)[0].phase is P.COUNTDOWN, "another budget is another question"
+    by_key, _ = step(kept, StopKey(), 20.0)
+    assert remaining(by_key, 20.0) == COUNTDOWN_S
+
+
+def test_a_pod_that_is_started_again_over_its_budget_is_left_alone() -> None:
+    state = Stopping()
+    for event, now in (
+        (OverBudget(5.0), 0.0),
+        (NowKey(), 1.0),
+        (Accepted(), 2.0),
+        (Seen(PodState.EXITED, 3.0), 3.0),
+        (StartKey(), 4.0),
+        (Seen(PodState.RUNNING, 5.0), 5.0),
+    ):
+        state, _ = step(state, event, now)
+    assert state.phase is P.READY
+    assert step(state, OverBudget(5.0), 6.0) == (state, None)
 
 
 def test_a_second_press_of_the_key_does_not_confirm() -> None:

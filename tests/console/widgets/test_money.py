@@ -19,6 +19,11 @@ def test_a_running_pod() -> None:
     )
 
 
+def test_a_budget_stands_beside_what_was_spent() -> None:
+    for width in (58, 78, 118):
+        assert "spent   3.7812 $ of 5.00 $" in text(money(replace(healthy(), pod=pod(budget=5.0)), width))
+
+
 def test_a_stopped_pod_computes_for_nothing() -> None:
     assert (
         " ".join(text(money(stopped(), 118)).split()) == "0.00 $/h spent 3.7812 $ disk 0.02 $/day when it runs 1.69 $/h"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import get_args
 
 import pytest
 
+from bootstrap.report import ServiceState
 from console.rows import cells, text
-from console.widgets.verdict import ENGINE_WORD, WORD_WIDTH, verdict, word
+from console.widgets.verdict import ENGINE_WORD, POD_WORD, WORD_WIDTH, verdict, word
+from control.models import PodState
+from control.observe.snapshot import Verdict
 from tests.console.snapshots import STATES, booting, capacity, healthy, stopped, unknown, unreachable, wrong_token
 
 
@@ -15,6 +20,22 @@ def test_words() -> None:
     found = [word(make()) for make in (healthy, capacity, booting, stopped, unknown, unreachable, wrong_token)]
     assert found == ["SERVING", "SERVING", "BOOTING", "STOPPED", "CONNECTING", "UNREACHABLE", "NO REPORT"]
     assert max(len(one) for one in [*ENGINE_WORD.values(), *found]) <= WORD_WIDTH
+
+
+def test_every_state_of_a_pod_and_of_its_engine_has_its_word() -> None:
+    states = {*get_args(ServiceState), "unknown", "down"}
+    assert set(ENGINE_WORD) == states
+    for pod_state, engine_state in product(PodState, states):
+        snap = unknown()
+        snap = replace(
+            snap,
+            verdict=Verdict.WARNING,
+            pod=replace(snap.pod, state=pod_state),
+            engine=replace(snap.engine, state=engine_state),
+        )
+        silent = engine_state == "unknown" and pod_state in POD_WORD
+        assert word(snap) == (POD_WORD[pod_state] if silent else ENGINE_WORD[engine_state])
+        assert len(word(snap)) <= WORD_WIDTH
 
 
 def test_the_glyph_judges_and_the_word_says() -> None:

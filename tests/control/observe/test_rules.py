@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bootstrap.report import Boot, Fault, Phase, Swap
 from bridge.report import Turn
+from control.models import PodState
 from control.observe import rules, scrape
 from control.observe.reduce import reduce
 from control.observe.scrape import EngineMetrics
@@ -195,6 +197,83 @@ def test_a_refused_config_and_a_silent_provider_are_warnings() -> None:
     good: ReportSeen = seen(metrics(), status())
     snaps = watch([good, *([PodLost("timeout")] * 12)])
     assert ids(snaps[-1]) == ["provider-unreachable"]
+
+
+ON_ITS_WAY = {
+    PodState.STARTING: ("pod-starting", Verdict.WARNING),
+    PodState.STOPPING: ("pod-stopping", Verdict.WARNING),
+    PodState.ERROR: ("pod-error", Verdict.CRITICAL),
+    PodState.UNKNOWN: ("pod-unknown", Verdict.WARNING),
+}
+
+
+@pytest.mark.parametrize("state", ON_ITS_WAY)
+def test_what_the_provider_says_is_the_finding_and_silence_of_the_rest_is_none(state: PodState) -> None:
+    name, verdict = ON_ITS_WAY[state]
+    there = PodSeen(replace(POD, state=state, note="as it says"))
+    last = watch([there, *[ReportLost("port", "refused")] * 6])[-1]
+    assert last.findings[0].id == name or state is PodState.UNKNOWN
+    assert "as it says." in [finding.detail for finding in last.findings]
+    if state is PodState.UNKNOWN:
+        assert (ids(last), last.verdict) == (["pod-unreachable", "pod-unknown"], Verdict.UNREACHABLE)
+    else:
+        assert (ids(last), last.verdict) == ([name], verdict)
+
+
+def test_a_provider_that_does_not_know_it_hides_no_bridge_that_answers() -> None:
+    there = PodSeen(replace(POD, state=PodState.UNKNOWN, note="RunPod does not know it"))
+    last = watch([there, seen(loaded(1, 0), status(), turns(1))])[-1]
+    assert (ids(last), last.engine.state) == (["pod-unknown"], "serving")
+
+
+def test_a_budget_warns_and_then_is_used_up() -> None:
+    for hours, name, verdict in ((5.0, [], Verdict.HEALTHY), (5.9, ["budget-low"], Verdict.WARNING)):
+        pod = replace(POD, budget=5.0, started_at=5_000.0 - hours * 3600)
+        last = watch([PodSeen(pod), seen(loaded(1, 0), status(), turns(1))])[-1]
+        assert (ids(last), last.verdict) == (name, verdict)
+    pod = replace(POD, budget=5.0, started_at=5_000.0 - 7 * 3600)
+    last = watch([PodSeen(pod), seen(loaded(1, 0), status(), turns(1))])[-1]
+    assert (ids(last), last.verdict) == (["budget-gone"], Verdict.CRITICAL)
+    assert last.findings[0].detail == "5.18 of 5.00 $ are spent."
+
+
+def test_a_note_on_a_pod_that_runs_is_no_fault() -> None:
+    pod = replace(POD, note="it came back without a GPU")
+    last = watch([PodSeen(pod), seen(loaded(1, 0), status(), turns(1))])[-1]
+    assert (ids(last), last.verdict) == (["provider-note"], Verdict.HEALTHY)
+
+
+@pytest.mark.parametrize("state", ["preflight", "starting", "downloading", "loading"])
+def test_a_start_says_what_it_is_at(state: str) -> None:
+    boot = Boot((Phase("download", 3.0, None, 12.3e9, 240e6),))
+    last = watch([seen(None, status(engine=service(state), boot=boot), reachable=False)])[-1]
+    assert (ids(last), last.verdict) == (["engine-starting"], Verdict.WARNING)
+    assert "12.3 GB at 240 MB/s, for 60 s" in last.findings[0].detail
+
+
+@pytest.mark.parametrize("state", ["draining", "stopping", "asleep", "stopped"])
+def test_a_change_of_the_engine_is_said_with_the_swap_that_it_is_for(state: str) -> None:
+    swap = Swap("big", "small", began_s=10.0, eta_s=45.0)
+    last = watch([seen(None, status(engine=service(state), swap=swap), reachable=False)] * 3)[-1]
+    assert (ids(last), last.verdict) == (["engine-changing"], Verdict.WARNING)
+    assert "a swap from small to big, about 35 s to go" in last.findings[0].detail
+
+
+def test_a_pod_without_a_config_is_not_said_to_keep_the_one_before() -> None:
+    bare = status(engine=service("stopped"), serial=None, config_error="there is no config yet")
+    last = watch([seen(None, bare, reachable=False)] * 3)[-1]
+    assert ids(last) == ["no-config"]
+    assert "there is no config yet" in last.findings[0].detail
+
+
+def test_a_death_names_its_cause_and_what_to_do() -> None:
+    fault = Fault("cuda-oom", "fatal", "CUDA out of memory.", "lower gpu_memory", {})
+    died = status(engine=service("backoff", last_exit="exit code 1", next_start_s=4.0), boot=Boot(fault=fault))
+    last = watch([seen(None, died, reachable=False)] * 4)[-1]
+    assert ids(last) == ["engine-down"]
+    assert last.findings[0].detail == (
+        "Engine ended: exit code 1. Next start in 4 s. Cause, cuda-oom: CUDA out of memory. To do: lower gpu_memory"
+    )
 
 
 def test_every_rule_has_its_section_in_the_docs_and_its_lever() -> None:
