@@ -74,13 +74,15 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
     """
     from control.observe.snapshot import EXIT_CODES, Snapshot
     from control.observe.sources import Watch
-    from control.providers import find
+    from control.observe.state import State
+    from control.providers import find_even_unheard
     from control.text import status_lines
 
     async def look() -> Snapshot:
-        provider, found = await find(pod)
+        provider, found = await find_even_unheard(pod)
         tokens = await provider.tokens(found.id)
-        return await Watch(provider, found.id, Target(found.url or "", tokens.operator)).look(seconds)
+        target = Target(found.url or "", tokens.operator)
+        return await Watch(provider, found.id, target, State(pod=found)).look(seconds)
 
     snap = run_async(look())
     if as_json:
@@ -97,11 +99,11 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
 def watch(screen: OpenScreen | None, pod: str | None, theme: str | None) -> None:
     """The screen: watch a pod live, and stop it with one key."""
     from control.observe.session import PodSession
-    from control.providers import find
+    from control.providers import find_even_unheard
 
-    provider, found = run_async(find(pod))
+    provider, found = run_async(find_even_unheard(pod))
     need_terminal("watch", "passerelle status --json")
-    show(screen, run_async(PodSession.open(provider, found.id)), theme)
+    show(screen, run_async(PodSession.open(provider, found)), theme)
 
 
 def need_terminal(verb: str, instead: str) -> None:

@@ -17,10 +17,10 @@ import click
 
 from control import claude_code, claude_settings, shells, statusline
 from control.cli import run_async
-from control.cli_link import find_even_unheard
 from control.connect import Environment, Serving, environment, serving
 from control.errors import PasserelleError, Unreachable, UsageError
 from control.models import Target, Tokens
+from control.providers import find_even_unheard
 
 if TYPE_CHECKING:
     from control.podlink import PodLink

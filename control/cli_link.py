@@ -13,8 +13,8 @@ import click
 from control.cli import echo_json, run_async
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
-from control.models import Pod, PodId
-from control.provider import Provider
+from control.models import PodId
+from control.providers import find_even_unheard
 from control.reach import Answer, Reach, Via, Way
 from control.ways import open_ways
 
@@ -35,20 +35,6 @@ def with_reach(pod: str | None, work: Callable[[Reach], Awaitable[T]]) -> T:
             return await work(ways.reach)
 
     return run_async(run())
-
-
-async def find_even_unheard(named: str | None) -> tuple[Provider, Pod]:
-    """The pod; while its provider does not answer, what is known of it here: its bridge may be well."""
-    from control import providers
-
-    try:
-        return await providers.find(named)
-    except Unreachable:
-        pods, _ = await providers.every_pod()
-        for pod in pods:
-            if named in (pod.id, pod.name):
-                return providers.provider_of(pod.id), pod
-        raise
 
 
 def steer(pod: str | None, request: Request, done: str, as_json: bool) -> None:
@@ -182,7 +168,7 @@ async def _tried(way: Way) -> dict[str, object]:
 def ssh_key(pod: str, forget: bool) -> None:
     """The SSH host key that is pinned for a pod."""
     from control.hostkeys import HostKeys
-    from control.ssh import fingerprint
+    from control.ssh_keys import fingerprint
     from control.store import home
 
     pins = HostKeys(home())

@@ -80,7 +80,7 @@ def with_agents(provider: LocalProvider, options: Options, work: Work, then: Cal
 
 async def _begin(provider: LocalProvider, options: Options) -> tuple[Pod, PodSession, Tokens]:
     pod = await provider.create(options)
-    return pod, await PodSession.open(provider, pod.id), await provider.tokens(pod.id)
+    return pod, await PodSession.open(provider, pod), await provider.tokens(pod.id)
 
 
 def headless(provider: LocalProvider, options: Options, work: Work, seconds: float) -> Snapshot:

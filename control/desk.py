@@ -64,10 +64,10 @@ class ReachedPod:
 async def open_desk(named: str | None, hub: str | None) -> AsyncIterator[Desk]:
     """The desk of the pod that was named, or of the only one; `hub` names another store than the pod's own."""
     from control.keys import HUGGING_FACE, Keys
-    from control.providers import ENDED, find
+    from control.providers import ENDED, find_even_unheard
     from control.ways import open_ways
 
-    provider, pod = await find(named)
+    provider, pod = await find_even_unheard(named)
     tokens = await provider.tokens(pod.id)
     async with (
         open_store(hub or store_of(pod), Keys().get(HUGGING_FACE)) as store,
@@ -113,10 +113,10 @@ async def publish_first(url: str, text: str, operator_token: str) -> None:
 async def published_text(named: str) -> str | None:
     """What is published to that pod; None where its store does not say."""
     from control.keys import HUGGING_FACE, Keys
-    from control.providers import find
+    from control.providers import find_even_unheard
 
     try:
-        _, pod = await find(named)
+        _, pod = await find_even_unheard(named)
         async with open_store(store_of(pod), Keys().get(HUGGING_FACE)) as store:
             return text_of(await store.read((CONFIG,)), store.url)
     except PasserelleError:

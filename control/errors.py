@@ -5,7 +5,7 @@ PasserelleError
  ├─ Refused           understood and not done; the text says why       (exit 2)
  │   ├─ NoSuchPod
  │   ├─ PortInUse
- │   └─ Unauthorized  the pod does not take this token
+ │   └─ Unauthorized  the pod does not take this token, or its provider this key
  └─ Unreachable       no answer; try again later                       (exit 3)
 """
 
@@ -42,7 +42,7 @@ class PortInUse(Refused):
 
 
 class Unauthorized(Refused):
-    """The pod answered 401 or 403 to our token."""
+    """The pod answered 401 or 403 to our token, or its provider to our key."""
 
 
 class Unreachable(PasserelleError):

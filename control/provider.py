@@ -38,6 +38,10 @@ class Provider(Protocol):
         """Start an exited pod again."""
         ...
 
+    async def restart(self, pod_id: PodId) -> Pod:
+        """Everything in a running pod anew: every stream is cut, and what is on no volume may be lost."""
+        ...
+
     async def stop(self, pod_id: PodId) -> None:
         """Ask for the end of compute; done when get() says EXITED. Idempotent."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from control.errors import NoSuchPod, PasserelleError, Refused, UsageError
+from control.errors import NoSuchPod, PasserelleError, Refused, Unauthorized, Unreachable, UsageError
 from control.keys import RUNPOD, Keys
 from control.models import Pod, PodId, PodState
 from control.provider import Provider
@@ -81,6 +81,19 @@ async def find(named: str | None, stopped_too: bool = False) -> tuple[Provider, 
     pod_id = PodId(named_here(named) or named)
     provider = provider_of(pod_id)
     return provider, await provider.get(pod_id)
+
+
+async def find_even_unheard(named: str | None, stopped_too: bool = False) -> tuple[Provider, Pod]:
+    """As `find`; while the provider does not answer, or not to our key, what is known of the pod here: its bridge, or
+    its SSH server, may be well."""
+    try:
+        return await find(named, stopped_too)
+    except (Unreachable, Unauthorized):
+        pods, _ = await every_pod()
+        for pod in pods:
+            if named in (pod.id, pod.name):
+                return provider_of(pod.id), pod
+        raise
 
 
 def named_here(name: str) -> str | None:

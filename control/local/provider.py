@@ -123,6 +123,14 @@ class LocalProvider:
         if pod.stop_asked_at is None:
             self._store.update(pod, stop_asked_at=time.time(), family=processes.family(pod.supervisor))
 
+    async def restart(self, pod_id: PodId) -> Pod:
+        """Stopped and started; its state folder stays."""
+        if self._state(self._store.load(pod_id)) is not PodState.RUNNING:
+            raise Refused(f"pod {pod_id} does not run", f"start it: passerelle pod start {pod_id}")
+        await self.stop(pod_id)
+        await self.wait_exited(pod_id)
+        return await self.start(pod_id)
+
     async def terminate(self, pod_id: PodId) -> None:
         try:
             await self.stop(pod_id)

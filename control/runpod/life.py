@@ -102,7 +102,7 @@ def missing(record: Record, now: float, proxy: str) -> tuple[Record, Pod]:
         return record, replace(described(record, PodState.STARTING, note), url=_url(record, proxy))
     if record.gone_at is None and not enough:
         note = f"RunPod does not know it (asked {looks} time{'s' if looks > 1 else ''} in {now - since:.0f} s)"
-        return record, replace(described(record, PodState.UNKNOWN, note), url=_url(record, proxy))
+        return record, _as_known(record, note, proxy)
     if record.gone_at is None:
         spans = cost.observe(record.spans, cost.Reading("nothing", 0.0), now)
         record = replace(record, gone_at=now, spans=spans, ended_at=record.ended_at or now)
@@ -112,7 +112,12 @@ def missing(record: Record, now: float, proxy: str) -> tuple[Record, Pod]:
 
 def unheard(record: Record, why: str, proxy: str) -> Pod:
     """RunPod did not answer: what was known, with no claim of how it is now."""
-    return replace(described(record, PodState.UNKNOWN, why), url=_url(record, proxy))
+    return _as_known(record, why, proxy)
+
+
+def _as_known(record: Record, note: str, proxy: str) -> Pod:
+    """Its addresses are those that led to it before: they may well do so still, whatever RunPod's API does."""
+    return replace(described(record, PodState.UNKNOWN, note), url=_url(record, proxy), ssh=record.ssh)
 
 
 def _url(record: Record, proxy: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from control.errors import NoSuchPod, PasserelleError, Refused, Unreachable
+from control.errors import NoSuchPod, PasserelleError, Refused, Unauthorized, Unreachable
 
 _NO_CAPACITY = (
     "no longer any instances",
@@ -32,7 +32,7 @@ class NoFunds(Refused):
     """The balance does not reach for an hour."""
 
 
-class KeyRefused(Refused):
+class KeyRefused(Unauthorized):
     """RunPod does not know our API key."""
 
 

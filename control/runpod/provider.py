@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from control.clock import Clock
-from control.errors import NoSuchPod, PasserelleError, Refused, Unreachable
+from control.errors import NoSuchPod, PasserelleError, Refused, Unauthorized, Unreachable
 from control.keys import RUNPOD, Keys
 from control.models import Account, Bill, Offer, Pod, PodId, PodLogLine, PodState, Tokens
 from control.runpod import launch, life, sdk, wire
@@ -60,7 +60,7 @@ class RunPodProvider:
         known = {record.id: record for record in self.store.records() if record.gone_at is None}
         try:
             answers = {answer.id: answer for answer in await self.client.pods()}
-        except Unreachable as error:
+        except (Unreachable, Unauthorized) as error:
             if not known:
                 raise
             return _sorted([life.unheard(record, error.message, self.access.proxy) for record in known.values()])
@@ -113,9 +113,18 @@ class RunPodProvider:
             SHORT_OF_GPUS.format(id=pod.id),
         )
 
-    async def restart(self, pod_id: PodId) -> None:
+    async def restart(self, pod_id: PodId) -> Pod:
         """A new container on the same machine: its container disk is lost, its volume stays."""
-        await self.client.act(pod_id, "restart")
+        record = await self._record(pod_id)
+        self.store.save(life.start_asked(record, self.clock.now()))
+        try:
+            answer = read(wire.pod, await self.client.act(pod_id, "restart"))
+        except PasserelleError as error:
+            self.store.save(record)
+            if isinstance(error, WrongState):
+                raise Refused(f"pod {pod_id} does not run", f"start it: passerelle pod start {pod_id}") from error
+            raise
+        return self._seen(self.store.load(pod_id), answer)
 
     async def stop(self, pod_id: PodId) -> None:
         record = await self._record(pod_id)
@@ -249,7 +258,7 @@ class RunPodProvider:
     async def _unlisted(self, record: Record) -> Pod:
         try:
             return await self.get(PodId(record.id))
-        except Unreachable as error:
+        except (Unreachable, Unauthorized) as error:
             return life.unheard(record, error.message, self.access.proxy)
 
 

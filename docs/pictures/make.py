@@ -47,7 +47,7 @@ def main() -> None:
         pod = asyncio.run(provider.create(Options(sim=SIM)))
         try:
             token = asyncio.run(provider.tokens(pod.id)).client
-            session = asyncio.run(PodSession.open(provider, pod.id))
+            session = asyncio.run(PodSession.open(provider, pod))
             with agents_at_work(provider.logs(pod.id) / "agents.log", pod.url or "", token, Work()):
                 asyncio.run(draw(session, args.seconds))
         finally:

@@ -107,7 +107,7 @@ async def test_waits_are_seen_a_killed_bridge_is_back_and_a_stop_is_verified(tmp
     pod = await provider.create(Options(sim=SMALL_CACHE))
     try:
         tokens = await provider.tokens(pod.id)
-        session = await PodSession.open(provider, pod.id)
+        session = await PodSession.open(provider, pod)
         watched = Watched()
         with agents_at_work(provider.logs(pod.id) / "agents.log", pod.url or "", tokens.client, Work()):
             async with asyncio.TaskGroup() as tasks:
