@@ -131,7 +131,7 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
         cli_create,
         cli_demo,
         cli_doctor,
-        cli_fleet,
+        cli_fleet_up,
         cli_link,
         cli_log,
     )
@@ -145,7 +145,7 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
     cli_bridge.register(cli)
     cli_link.register(cli)  # after the groups that it adds to
     cli_log.register(cli)
-    cli_fleet.register(cli)
+    cli_fleet_up.register(cli)
     try:
         cli.main(argv, prog_name="passerelle", standalone_mode=False, obj=screen)
     except PasserelleError as error:

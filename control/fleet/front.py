@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import httpx
+
 from bootstrap.processes import Children
 from control.errors import PasserelleError, Refused
 from control.fleet import router
@@ -28,7 +30,7 @@ from control.fleet.router import Ports
 from control.fleet.store import Fleets, Front
 from control.fleet.tunnel import HEAD_MOST, Tunnel, inside
 from control.local import processes
-from control.models import Tokens
+from control.models import PodId, Tokens
 from control.providers import provider_of
 from control.store import home
 
@@ -37,6 +39,8 @@ STEADY_S = 30.0
 """A program that ran for so long begins its backoff anew."""
 
 END_S = 3.0
+ASK_S = 2.0
+TELL_S = 0.5
 LOG_MOST = 8 * 1024 * 1024
 
 Start = Callable[[], tuple[tuple[str, ...], dict[str, str], int | None]]
@@ -50,6 +54,7 @@ class Program:
     name: Literal["bridge", "router"]
     log: Path
     start: Start
+    may_start: Callable[[], bool]
     pid: int | None = None
     starts: int = 0
     last_exit: str | None = None
@@ -58,6 +63,8 @@ class Program:
     async def keep(self, children: Children) -> None:
         failures = 0
         while True:
+            while not self.may_start():  # noqa: ASYNC110 - what it looks at is polled itself
+                await asyncio.sleep(0.1)
             self.ended.clear()
             argv, env, fd = self.start()
             began = time.monotonic()
@@ -92,8 +99,8 @@ class FrontOf:
         self._replicas = [Replica(one, provider_of(one)) for one in fleet.replicas]
         self._tunnel = Tunnel(self._replicas, Ports(0, 0, 0), self._secret, self.status)
         folder = fleets.folder(fleet.name)
-        self._bridge = Program("bridge", folder / "bridge.log", self._start_bridge)
-        self._router = Program("router", folder / "router.log", self._start_router)
+        self._bridge = Program("bridge", folder / "bridge.log", self._start_bridge, lambda: True)
+        self._router = Program("router", folder / "router.log", self._start_router, lambda: bool(self._serving()))
         self._router_answers = False
 
     def status(self) -> FrontStatus:
@@ -120,7 +127,7 @@ class FrontOf:
         async with asyncio.TaskGroup() as group:
             work = [group.create_task(one.follow()) for one in self._replicas]
             work += [group.create_task(one.keep(children)) for one in (self._router, self._bridge)]
-            work.append(group.create_task(self._look()))
+            work.append(group.create_task(self._tell_router()))
             await told.wait()
             for task in work:
                 task.cancel()
@@ -139,20 +146,34 @@ class FrontOf:
                 await self._router.ended.wait()
         await children.sweep(END_S)
 
-    async def _look(self) -> None:
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self._tunnel.ports.router)
-                writer.close()
-                self._router_answers = True
-            except OSError:
-                self._router_answers = False
-            await asyncio.sleep(0.5)
+    async def _tell_router(self) -> None:
+        """Which replicas serve, whenever that changes: it would place conversations on one that does not yet."""
+        async with httpx.AsyncClient(timeout=ASK_S, trust_env=False, verify=False) as client:
+            while True:
+                known = None
+                with suppress(httpx.HTTPError):
+                    known = await self._tell(client, f"http://127.0.0.1:{self._tunnel.ports.router}")
+                self._router_answers = known is not None
+                for one in self._tunnel.doors.values():
+                    one.routed = (known or {}).get(self._tunnel.ports.door(one.replica.id), False)
+                await asyncio.sleep(TELL_S)
+
+    async def _tell(self, client: httpx.AsyncClient, url: str) -> dict[str, bool] | None:
+        known = router.members((await client.get(f"{url}/workers")).content)
+        if known is not None:
+            serving = {self._tunnel.ports.door(one) for one in self._serving()}
+            for verb, urls in (("add_worker", serving - known.keys()), ("remove_worker", known.keys() - serving)):
+                for one in urls:
+                    await client.post(f"{url}/{verb}", params={"url": one})
+        return known
+
+    def _serving(self) -> list[PodId]:
+        return [one.id for one in self._replicas if one.place.state == "serving"]
 
     def _start_router(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:
         ports = Ports(processes.free_port(), processes.free_port(), self._tunnel.ports.tunnel)
         self._tunnel.ports = ports
-        argv = router.argv(self._router_program, ports, tuple(self._fleet.replicas))
+        argv = router.argv(self._router_program, ports, self._serving())
         return argv, dict(os.environ) | router.VARIABLES, None
 
     def _start_bridge(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:

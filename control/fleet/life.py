@@ -179,13 +179,17 @@ async def _answers(fleet: Fleet) -> bool:
 
 
 async def ready(fleets: Fleets, fleet: Fleet, within_s: float) -> bool:
-    """Until the router answers and the bridge knows the model, or that long."""
+    """Until the bridge knows the model and the router has each replica that serves, or that long.
+
+    A conversation goes to one of those that the router has when it begins, and stays there.
+    """
     until = time.monotonic() + within_s
     tokens = fleets.tokens(fleet.name)
     async with PodLink(Target(fleet.url, tokens.operator)) as link:
         while time.monotonic() < until:
             try:
-                if (await front_status(fleets, fleet.name)).router_answers and (await link.report()).engine.models:
+                serving = [one for one in (await front_status(fleets, fleet.name)).replicas if one.state == "serving"]
+                if serving and all(one.routed for one in serving) and (await link.report()).engine.models:
                     return True
             except Unreachable:
                 pass

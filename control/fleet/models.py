@@ -57,6 +57,8 @@ class ReplicaStatus:
     """That had their last turn there, within the last hour."""
     moved: int
     """That went elsewhere since, because it did not take them."""
+    routed: bool = False
+    """The router takes it for healthy: new conversations may go there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,10 @@ replica once more, to be rendered, and puts all that share a system prompt on on
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import msgspec
 
 from control.fleet.conversations import FORGOTTEN_S
 
@@ -20,10 +23,9 @@ DAY_S = 86_400
 FLAGS = {
     "--policy": POLICY,
     "--request-timeout-secs": DAY_S,
-    # It ends when no replica is healthy by then; rented ones may take long to start.
-    "--worker-startup-timeout-secs": DAY_S,
     "--worker-startup-check-interval": 1,
-    # A replica that is gone is noticed by its refusals: three of them, which are retried elsewhere, open its circuit.
+    # It is told which replicas serve; one that has gone a moment ago is noticed by its refusals: three of them, which
+    # are retried, open its circuit, and the next try goes elsewhere.
     "--cb-failure-threshold": 3,
     "--cb-timeout-duration-secs": 10,
     "--cb-window-duration-secs": 30,
@@ -48,15 +50,37 @@ class Ports:
     metrics: int
     tunnel: int
 
+    def door(self, replica: str) -> str:
+        """The URL by which the router knows a replica."""
+        return f"http://127.0.0.1:{self.tunnel}{door(replica)}"
+
 
 def door(replica: str) -> str:
     """The path under which the tunnel leads to a replica."""
     return f"/replica/{replica}"
 
 
-def argv(program: str, ports: Ports, replicas: tuple[str, ...]) -> tuple[str, ...]:
-    """The whole command; it holds no secret."""
-    urls = [f"http://127.0.0.1:{ports.tunnel}{door(one)}" for one in replicas]
+def members(answer: bytes) -> dict[str, bool] | None:
+    """URL -> healthy, of its GET /workers; None where that is no such answer."""
+    try:
+        told = msgspec.json.decode(answer, type=_Workers)
+    except msgspec.DecodeError:
+        return None
+    return {one.url: one.is_healthy for one in told.workers}
+
+
+class _Worker(msgspec.Struct):
+    url: str
+    is_healthy: bool
+
+
+class _Workers(msgspec.Struct):
+    workers: list[_Worker]
+
+
+def argv(program: str, ports: Ports, replicas: Iterable[str]) -> tuple[str, ...]:
+    """The whole command; it holds no secret. Without a replica it ends at once; others are added while it runs."""
+    urls = [ports.door(one) for one in replicas]
     where = ("--host", "127.0.0.1", "--port", str(ports.router))
     metrics = ("--prometheus-host", "127.0.0.1", "--prometheus-port", str(ports.metrics))
     flags = (str(word) for pair in FLAGS.items() for word in pair)

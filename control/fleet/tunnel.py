@@ -50,13 +50,14 @@ class Door:
     replica: Replica
     turns: int = 0
     moved: int = 0
+    routed: bool = False
     homes: dict[str, float] = field(default_factory=dict)
     """Conversations that had their last turn here, and when."""
 
     def status(self, now: float) -> ReplicaStatus:
         place = self.replica.place
         lately = sum(now - at < FORGOTTEN_S for at in self.homes.values())
-        return ReplicaStatus(self.replica.id, place.state, place.reason, self.turns, lately, self.moved)
+        return ReplicaStatus(self.replica.id, place.state, place.reason, self.turns, lately, self.moved, self.routed)
 
 
 class Tunnel:

@@ -117,13 +117,18 @@ def _problems(front: FrontStatus | None, error: str, rows: tuple[ReplicaRow, ...
     if front is None:
         said = [error or "the front does not run"]
     else:
-        said = [f"its {one.name} does not run ({one.last_exit})" for one in front.programs if not one.running]
+        ended = [one for one in front.programs if not one.running and one.last_exit]
+        said = [f"its {one.name} does not run ({one.last_exit})" for one in ended]
         if not front.router_answers:
             said.append("its router does not answer yet: it waits for a replica that serves")
     takes = [row for row in rows if row.takes == "serving"]
     if front and not takes:
         said.append("no replica serves")
-    return said + [f"{row.id} takes no turns: {row.reason}" for row in rows if row.takes not in ("serving", None)]
+    said += [f"{row.id} takes no turns: {row.reason}" for row in rows if row.takes not in ("serving", None)]
+    if front and front.router_answers:
+        away = [one.id for one in front.replicas if one.state == "serving" and not one.routed]
+        said += [f"{pod_id} serves, and the router has not taken it yet" for pod_id in away]
+    return said
 
 
 def _verdict(front: FrontStatus | None, rows: tuple[ReplicaRow, ...], problems: tuple[str, ...]) -> Verdict:

@@ -34,11 +34,10 @@ async def test_conversations_stay_where_their_prefix_is(tmp_path: Path, monkeypa
     assert [turn.stop for turn in on_fleet if not turn.ok] == []
     assert len(on_fleet) == 6 * TURNS
     assert [row.moved for row in after.replicas] == [0, 0, 0]
-    # Two of six each: what the bridge itself asked at its start is nobody's agent.
-    asked = Counter({row.id: row.conversations for row in after.replicas})
-    asked.subtract({row.id: row.conversations for row in before.replicas})
-    assert sum(asked.values()) >= 6
-    assert all(turns >= 1 for turns in asked.values())
+    # What the bridge itself asked at its start is a conversation or two as well.
+    asked = [row.conversations for row in after.replicas]
+    assert 6 <= sum(asked) <= 6 + 2 + sum(row.conversations for row in before.replicas)
+    assert max(asked) - min(asked) <= 2
 
     on_one: list[Turn] = []
     provider = LocalProvider(tmp_path)

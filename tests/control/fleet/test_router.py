@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from control.fleet.front import router_program
-from control.fleet.router import DAY_S, FLAGS, Ports, argv, door
+from control.fleet.router import DAY_S, FLAGS, Ports, argv, door, members
 
 
 def test_every_replica_is_a_door_of_the_tunnel() -> None:
@@ -21,6 +21,17 @@ def test_every_replica_is_a_door_of_the_tunnel() -> None:
 
 def test_a_long_turn_is_no_failure() -> None:
     assert FLAGS["--request-timeout-secs"] == DAY_S
+
+
+WORKERS = b"""{"workers":[{"url":"http://127.0.0.1:1/replica/a","model_id":"unknown","worker_type":"regular",
+"is_healthy":true,"load":0,"connection_mode":"Http","priority":50,"cost":1.0},
+{"url":"http://127.0.0.1:1/replica/b","is_healthy":false}],"total":2,"stats":{"regular_count":2}}"""
+
+
+def test_whom_it_knows() -> None:
+    """As vllm-router 0.1.17 says it."""
+    assert members(WORKERS) == {"http://127.0.0.1:1/replica/a": True, "http://127.0.0.1:1/replica/b": False}
+    assert members(b"not found") is members(b"{}") is None
 
 
 @pytest.mark.process

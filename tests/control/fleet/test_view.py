@@ -33,8 +33,8 @@ def replica(verdict: Verdict = Verdict.HEALTHY, **engine: object) -> Snapshot:
 
 def front(first: PlaceState = "serving", second: PlaceState = "serving", **changes: object) -> FrontStatus:
     programs = (ProgramStatus("bridge", True, 0, None), ProgramStatus("router", True, 1, "exit code 1"))
-    rows = (ReplicaStatus("a", first, "" if first == "serving" else "its engine is loading", 2, 5, 1),
-            ReplicaStatus("b", second, "" if second == "serving" else "silent", 1, 4, 0))  # fmt: skip
+    rows = (ReplicaStatus("a", first, "" if first == "serving" else "its engine is loading", 2, 5, 1, True),
+            ReplicaStatus("b", second, "" if second == "serving" else "silent", 1, 4, 0, True))  # fmt: skip
     return replace(FrontStatus(7, 60.0, programs, rows, True), **changes)  # type: ignore[arg-type]
 
 
@@ -86,6 +86,8 @@ def test_a_problem_says_what_it_is() -> None:
     assert moment(front("waiting")).problems == ("a takes no turns: its engine is loading",)
     assert "no replica serves" in moment(front("waiting", "down")).problems
     assert "router does not answer" in moment(front(router_answers=False)).problems[0]
+    new = replace(front(), replicas=tuple(replace(one, routed=one.id == "a") for one in front().replicas))
+    assert moment(new).problems == ("b serves, and the router has not taken it yet",)
 
 
 def test_the_text_has_every_row_and_a_dash_for_what_is_not_known() -> None:
