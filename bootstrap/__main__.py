@@ -19,8 +19,9 @@ _NOTES = """run reads PASSERELLE_CLIENT_TOKEN, PASSERELLE_OPERATOR_TOKEN and, fo
 examples: passerelle-bootstrap run --hub hf://datasets/OWNER/NAME --host 0.0.0.0
           passerelle-bootstrap ctl restart engine
 exit codes: 0 done, 2 refused, 3 no bootstrap answers, 64 usage or a bad pod.toml (docs/config.md)"""
-_ORDERS = {"status": "", "tail": "", "watch": "", "restart": "service", "swap": "model", "apply": "", "keep": ""}
-_ORDERS |= {"desktop": "", "stop-pod": ""}  # each with the name of its argument
+_ORDERS = ("status", "tail", "restart", "swap", "apply", "keep", "desktop", "stop-pod")
+_ARGUMENTS = {"restart": "service", "swap": "model"}
+_STATE = Path("/var/lib/passerelle")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -30,34 +31,26 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    where = _Parser(add_help=False)
-    # Not in the state folder: that may be on a network volume, where no socket can be.
-    socket = Path("/var/lib/passerelle/bootstrap.sock")
-    where.add_argument("--socket", type=Path, default=socket, metavar="PATH", help="(default: %(default)s)")
-    parser = _Parser(
-        prog="passerelle-bootstrap",
-        description="Start and supervise the engine and the bridge of one pod.",
-        epilog=_NOTES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = _Parser("passerelle-bootstrap", epilog=_NOTES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.description = "Start and supervise the engine and the bridge of one pod."
     parser.add_argument("--version", action="version", version=VERSION)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    runs = verbs.add_parser("run", parents=[where], help="start engine and bridge and keep them running")
+    runs = verbs.add_parser("run", help="start engine and bridge and keep them running")
     source = runs.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="pod.toml")
     source.add_argument("--hub", metavar="URL", help="where a signed pod.toml is published: hf://… or dir:///…")
-    state = Path("/var/lib/passerelle")
-    runs.add_argument(
-        "--state", type=Path, default=state, metavar="DIR", help="logs, last config (default: %(default)s)"
-    )
+    runs.add_argument("--state", type=Path, default=_STATE, help="folder of logs, last config (default: %(default)s)")
     runs.add_argument("--host", default="127.0.0.1", help="address that the bridge listens on (default: %(default)s)")
     runs.add_argument("--port", type=int, default=8080, help="port that the bridge listens on (default: %(default)s)")
     runs.add_argument("--engine-port", type=int, default=0, metavar="N", help="loopback port (default: a free one)")
-    vllm = "the engine's program; repeat for each word (default: vllm)"
-    runs.add_argument("--vllm", action="append", default=[], metavar="ARG", help=vllm)
-    ctl = verbs.add_parser("ctl", parents=[where], help="ask a running bootstrap, or steer it")
+    runs.add_argument(
+        "--vllm", action="append", metavar="WORD", help="the engine's program, word by word (default: vllm)"
+    )
+    ctl = verbs.add_parser("ctl", help="ask a running bootstrap, or steer it")
     ctl.add_argument("cmd", choices=_ORDERS, help="what to do")
     ctl.add_argument("what", nargs="?", help="of restart: bridge or engine; of swap: the model's key")
+    for each in (runs, ctl):  # not in the state folder, which may be on a network volume, where no socket can be
+        each.add_argument("--socket", type=Path, default=_STATE / "bootstrap.sock", help="(default: %(default)s)")
     return parser
 
 
@@ -69,29 +62,24 @@ def _run(given: dict[str, Any]) -> int:
 
 
 def _ctl(socket: Path, cmd: str, what: str | None) -> None:
-    name = _ORDERS[cmd]
+    name = _ARGUMENTS.get(cmd)
     if bool(name) != bool(what):
-        raise Usage(f"ctl {cmd} {'needs a ' + name if name else 'takes no argument'}")
-    request = {"cmd": cmd, **({name: what} if name else {})}
+        raise Usage(f"ctl {cmd} {f'needs a {name}' if name else 'takes no argument'}")
     if cmd == "tail":
         _tail(socket)
-    elif cmd == "watch":
-        for news in ctlsocket.lines(socket, request):
-            _print(json.dumps(news, ensure_ascii=False))
-    else:
-        response = ctlsocket.ask(socket, request)
-        _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
+    response = ctlsocket.ask(socket, {"cmd": cmd, **({name: what} if name else {})})
+    _print(json.dumps(response.get("status", response), indent=2, ensure_ascii=False))
 
 
 def _tail(socket: Path) -> NoReturn:
-    after: dict[str, Any] = {}
+    after = None
     while True:
-        told = ctlsocket.ask(socket, {"cmd": "tail", **after})
+        told = ctlsocket.ask(socket, {"cmd": "tail", "after": after})
         for line in told["log"]:
             at = time.strftime("%H:%M:%S", time.localtime(line["at"]))
             _print(f"{at} {line['source']:9} {line['level']:7} {line['text']}")
         time.sleep(0.0 if told["log"] else 0.5)
-        after = {"after": told["log_next"]}
+        after = told["log_next"]
 
 
 def _print(text: str) -> None:
@@ -105,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if given.pop("verb") == "run":
             return _run(given)
-        _ctl(given["socket"], given["cmd"], given["what"])
+        _ctl(**given)
     except Problem as problem:
         sys.stderr.write(f"passerelle-bootstrap: {problem}\n")
         return problem.exit_code

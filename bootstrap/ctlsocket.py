@@ -5,12 +5,13 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from bootstrap.errors import Problem, Unreachable, failing_as
 
+LIMIT_S = 20.0  # for an answer
 _LINE_LIMIT = 65_536  # bytes of a request
 
 Message = dict[str, Any]
@@ -31,7 +32,10 @@ async def serving(path: Path, handle: Handle, watch: Watch) -> AsyncIterator[Non
         try:
             requests = _messages(reader)
             async for request in requests:
-                await (watch(requests, tell) if request.get("cmd") == "watch" else _respond(request, handle, tell))
+                if request.get("cmd") == "watch":
+                    await watch(requests, tell)
+                else:
+                    await tell(await _response(request, handle))
         except (OSError, ValueError):
             return  # The client left, or sent a line over the limit: its connection ends, and that is all.
         finally:
@@ -57,12 +61,11 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[Message]:
         yield message if isinstance(message, dict) else {"cmd": None}
 
 
-async def _respond(request: Message, handle: Handle, tell: Tell) -> None:
+async def _response(request: Message, handle: Handle) -> Message:
     try:
-        response = {"ok": True, **await handle(request)}
+        return {"ok": True, **await handle(request)}
     except Problem as problem:
-        response = {"ok": False, "error": str(problem), "wait_s": problem.wait_s}
-    await tell(response)
+        return {"ok": False, "error": str(problem), "wait_s": problem.wait_s}
 
 
 def refuse_if_answered(path: Path) -> None:
@@ -74,23 +77,17 @@ def refuse_if_answered(path: Path) -> None:
 
 def ask(path: Path, request: Message) -> Message:
     """One request to a running bootstrap, and its response. Errors: Unreachable; Problem, when it is refused."""
-    with contextlib.closing(lines(path, request, 20.0)) as answers:
-        response = next(answers, {})
-    if response.get("ok") is True:
-        return response
-    if response.get("ok") is False:
-        raise Problem(str(response.get("error")))
-    raise Unreachable(f"no bootstrap answers on {path}, but something else does")
-
-
-def lines(path: Path, request: Message, limit_s: float | None = None) -> Generator[Message, None, None]:
-    """All that a running bootstrap answers to one request. Errors: Unreachable."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(limit_s)
+            client.settimeout(LIMIT_S)
             client.connect(os.fspath(path))
             client.sendall(json.dumps(request).encode() + b"\n")
             with client.makefile("rb") as answers:
-                yield from (dict(json.loads(line)) for line in answers)
+                response = dict(json.loads(answers.readline()))
     except (OSError, ValueError, TypeError) as error:
         raise Unreachable(f"no bootstrap answers on {path}: {getattr(error, 'strerror', None) or error}") from error
+    if type(response.get("ok")) is not bool:
+        raise Unreachable(f"no bootstrap answers on {path}, but something else does")
+    if not response["ok"]:
+        raise Problem(str(response.get("error")))
+    return response

@@ -3,12 +3,11 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bootstrap.enginelog import EngineLog
 from bootstrap.keeper import Call, Keeper, Launch, Shop, ask
-from bootstrap.machine import SLEEP_LIMIT_S, STARTING, Event, Policy
+from bootstrap.machine import SLEEP_LIMIT_S, STARTING, Event
 
 METRICS_LIMIT_S = 3.0
 METRICS_EVERY_S = 2.0
@@ -45,9 +44,9 @@ class _Signs:
 
 
 class Engine(Keeper):
-    def __init__(self, launch: Launch, policy: Policy, shop: Shop, prepare: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, launch: Launch, shop: Shop) -> None:
         self.signs = _Signs(EngineLog(shop.clock()), shop.clock())
-        super().__init__(launch, policy, shop, prepare=prepare)
+        super().__init__(launch, shop)
 
     @property
     def url(self) -> str:

@@ -1,14 +1,13 @@
 """The engines of all models, of which one is awake: which one that is to be, swaps, and drains."""
 
 import math
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from bootstrap import machine, report
 from bootstrap.engine import Engine
 from bootstrap.errors import Problem
 from bootstrap.keeper import Launch, Shop
-from bootstrap.machine import Event, Policy
+from bootstrap.machine import Event
 
 DRAIN_LEAST_S = 1.0  # a bridge tells of its streams every half second
 
@@ -40,11 +39,11 @@ class Fleet:
             return None
         return max(0.0, took_s - (self._shop.clock() - self.engine.service.begun))
 
-    def keep(self, key: str, launch: Launch, policy: Policy, prepare: Callable[[], Awaitable[None]]) -> None:
+    def keep(self, key: str, launch: Launch) -> None:
         """Have this engine at hand; one that runs otherwise is replaced."""
         if key not in self.engines:
-            self.engines[key] = Engine(launch, policy, self._shop, prepare)
-        self.engines[key].relaunch(launch, policy)
+            self.engines[key] = Engine(launch, self._shop)
+        self.engines[key].relaunch(launch)
 
     def drop(self, key: str) -> None:
         asleep = self.engines[key].service.phase == "asleep"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from bootstrap import report
 from bootstrap.errors import Problem
 from bootstrap.logtap import Journal
-from bootstrap.machine import STARTING, Action, Event, Fact, Policy, Service, step
+from bootstrap.machine import HELPER, STARTING, Action, Event, Fact, Policy, Service, step
 from bootstrap.processes import Children
 
 PROBE_LIMIT_S = 3.0
@@ -36,6 +36,9 @@ class Launch:
     health: str | None = None  # URL that answers 200 when it is well
     silence_s: float | None = None  # or else: how long it may write nothing
     fd: int | None = None  # inherited
+    policy: Policy = HELPER
+    prepare: Callable[[], Awaitable[None]] | None = None  # what must hold before each start; it raises Problem
+    hear: Callable[[str], None] | None = None  # takes what it prints
 
 
 @dataclass(slots=True)
@@ -56,31 +59,22 @@ class Shop:
 class Keeper:
     """All but the probes and calls is synchronous, so events never interleave."""
 
-    # prepare: what must hold before each start; it raises Problem. hear: takes what its process prints.
-    def __init__(
-        self,
-        launch: Launch,
-        policy: Policy,
-        shop: Shop,
-        *,
-        prepare: Callable[[], Awaitable[None]] | None = None,
-        hear: Callable[[str], None] | None = None,
-    ) -> None:
-        self.launch, self.shop, self.service = launch, shop, Service(policy, since=shop.clock())
-        self._prepared, self._hears, self._calling, self._heard_at = prepare, hear, False, shop.clock()
+    def __init__(self, launch: Launch, shop: Shop) -> None:
+        self.launch, self.shop, self.service = launch, shop, Service(launch.policy, since=shop.clock())
+        self._calling, self._heard_at = False, shop.clock()
         shop.tasks.create_task(self._probe())
 
-    def keep(self, launch: Launch, *, on: bool = True) -> None:
-        """Run this from now on, or nothing."""
-        self.relaunch(launch, self.service.policy)
-        self.post(Event("run" if on else "rest"))
-
-    def relaunch(self, launch: Launch, policy: Policy) -> None:
-        """A process of another command or environment is replaced."""
+    def relaunch(self, launch: Launch) -> None:
+        """Run this from now on; a process of another command or environment is replaced."""
         outdated = (launch.argv, launch.env) != (self.launch.argv, self.launch.env)
-        self.launch, self.service = launch, replace(self.service, policy=policy)
+        self.launch, self.service = launch, replace(self.service, policy=launch.policy)
         if outdated:
             self.post(Event("restart"))
+
+    def keep(self, launch: Launch, *, on: bool = True) -> None:
+        """The same, and running or not."""
+        self.relaunch(launch)
+        self.post(Event("run" if on else "rest"))
 
     def post(self, event: Event | None) -> None:
         """Let the machine see an event, then the event that its own actions lead to."""
@@ -129,13 +123,13 @@ class Keeper:
 
     async def call(self, what: Call) -> None:
         """Only an engine sleeps. Errors: Problem."""
-        if what == "prepare" and self._prepared:
-            await self._prepared()
+        if what == "prepare" and self.launch.prepare:
+            await self.launch.prepare()
 
     def hear(self, line: str, at: float) -> None:
         """A line that its process wrote, redacted."""
-        if self._hears:
-            self._hears(line)
+        if self.launch.hear:
+            self.launch.hear(line)
 
     def _do(self, action: Action) -> Event | None:
         match action.do:

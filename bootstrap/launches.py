@@ -7,14 +7,15 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from bootstrap.command import bridge_env, engine_argv, engine_env
+from bootstrap.command import bridge_env, engine_argv, engine_env, sleeps
 from bootstrap.errors import Problem
 from bootstrap.hubworker import Job
 from bootstrap.keeper import Launch
+from bootstrap.machine import BRIDGE, ENGINE
 from bootstrap.spec import PodSpec
 
 WORKER_SILENCE_S = 60.0
@@ -57,7 +58,8 @@ class Settings:
 def engine(settings: Settings, spec: PodSpec, key: str, port: int, *, peer_to_peer: bool) -> Launch:
     argv = engine_argv(spec, key, settings.vllm, port)
     env = engine_env(spec, key, settings.environ, peer_to_peer=peer_to_peer)
-    return Launch("engine", argv, env, f"http://127.0.0.1:{port}/health")
+    policy = replace(ENGINE, sleeps=sleeps(spec))
+    return Launch("engine", argv, env, f"http://127.0.0.1:{port}/health", policy=policy)
 
 
 def bridge(settings: Settings, spec: PodSpec, listener: socket.socket, engine_url: str) -> Launch:
@@ -66,7 +68,7 @@ def bridge(settings: Settings, spec: PodSpec, listener: socket.socket, engine_ur
     address, port = listener.getsockname()[:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
     health = f"http://{f'[{reached}]' if ':' in reached else reached}:{port}/healthz"
-    return Launch("bridge", settings.bridge, env, health, fd=fd)
+    return Launch("bridge", settings.bridge, env, health, fd=fd, policy=BRIDGE)
 
 
 def worker(settings: Settings, spec: PodSpec | None, log: Path, *, stop: bool) -> Launch:

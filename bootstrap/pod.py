@@ -2,9 +2,9 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import math
-import signal
 import socket
 import time
 from dataclasses import replace
@@ -17,7 +17,7 @@ from bootstrap.errors import Problem, failing_as
 from bootstrap.fleet import Fleet
 from bootstrap.keeper import Keeper, Launch, Shop
 from bootstrap.launches import Settings
-from bootstrap.machine import BRIDGE, ENGINE, HELPER, Event
+from bootstrap.machine import BRIDGE, Event
 from bootstrap.preparing import Preparing
 from bootstrap.published import Published
 from bootstrap.redact import Redactor, secret_values
@@ -32,9 +32,9 @@ class Pod:
         self.settings, self.shop, self.listener, self.stop = settings, shop, listener, asyncio.Event()
         self.published = Published(settings.state, settings.environ)
         self.preparing, self.fleet = Preparing(settings, shop), Fleet(shop)
-        self.bridge = Keeper(Launch("bridge"), BRIDGE, shop)
-        self.desktop = Keeper(launches.desktop(settings), HELPER, shop)
-        self.hub = Keeper(Launch("hub"), HELPER, shop, hear=self._hear_hub)
+        self.bridge = Keeper(Launch("bridge", policy=BRIDGE), shop)
+        self.desktop = Keeper(launches.desktop(settings), shop)
+        self.hub = Keeper(Launch("hub"), shop)
         self.watchers: dict[object, tuple[int, int]] = {}  # what each bridge that watches tells: live turns, clients
         self.idle, self.countdown = idle.Idle(shop.clock()), idle.Countdown(math.inf, False, False)
         self.stopping = False  # the provider is asked to stop the machine
@@ -94,7 +94,7 @@ class Pod:
         for key in spec.models:
             port, direct = self._port(key if sleeps(spec) else ""), self.preparing.peer_to_peer
             launch = launches.engine(self.settings, spec, key, port, peer_to_peer=direct)
-            self.fleet.keep(key, launch, replace(ENGINE, sleeps=sleeps(spec)), partial(self._prepare, key))
+            self.fleet.keep(key, replace(launch, prepare=partial(self._prepare, key)))
         for key in set(self.fleet.engines) - set(spec.models):
             self.fleet.drop(key)
         url = f"http://127.0.0.1:{self._port('')}"
@@ -109,7 +109,10 @@ class Pod:
 
     def _keep_hub(self) -> None:
         launch = launches.worker(self.settings, self.spec, self.shop.journal.path, stop=self.stopping)
-        self.hub.keep(launch, on=bool(self.settings.hub or self.stopping or (self.spec and self.spec.log.mirror)))
+        self.hub.keep(
+            replace(launch, hear=self._hear_hub),
+            on=bool(self.settings.hub or self.stopping or (self.spec and self.spec.log.mirror)),
+        )
 
     def _hear_hub(self, line: str) -> None:
         # A line of the worker: its task, and what came of it.
@@ -252,8 +255,10 @@ class Pod:
         return [self.bridge], [*self.fleet.engines.values(), self.desktop], [self.hub]
 
     async def halt(self, keepers: list[Keeper], limit_s: float) -> None:
-        """Stop them for good; returns when they are stopped."""
+        """Stop them for good; returns when they are stopped, or a little later than they should be."""
         for keeper in keepers:
             keeper.post(Event("stop", limit_s=limit_s))
-        while any(keeper.service.phase != "stopped" for keeper in keepers):
-            await self.shop.changed.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s + 0.25):
+                while any(keeper.service.phase != "stopped" for keeper in keepers):
+                    await self.shop.changed.wait()

@@ -1,8 +1,5 @@
 """PID 1 at work: owns the bridge's listening socket, the signals and the state folder, and ends everything in time."""
 
-# Every process is gone within STOP_LIMIT_S of a stop: the bridge first, so that its streams may end, then the engines,
-# then the hub worker with a last word, then by SIGKILL whatever descends from us and still lives.
-
 import asyncio
 import contextlib
 import os
@@ -10,7 +7,7 @@ import signal
 import socket
 import time
 
-from bootstrap import ctlsocket, report, spec
+from bootstrap import ctlsocket, spec
 from bootstrap.answers import Answers
 from bootstrap.command import TOKENS
 from bootstrap.errors import Problem, Usage, failing_as
@@ -20,20 +17,20 @@ from bootstrap.logtap import Journal
 from bootstrap.pod import Pod
 from bootstrap.processes import Children
 from bootstrap.redact import Redactor, secret_values
+from bootstrap.report import VERSION
 
-BRIDGE_STOP_S = 2.5
-ENGINE_STOP_S = 3.0
-HUB_STOP_S = 2.0
+# Every process is gone within 10 s of a stop. First each group in its turn has so long to end: the bridge, so that its
+# streams may; the engines; the hub worker, with a last word. Then what descends from us and still lives gets SIGKILL.
+STOPS_S = (2.5, 3.0, 2.0)
 SWEEP_S = 1.5
-STOP_LIMIT_S = 10.0
 
 
 def run(settings: Settings) -> int:
     """Serve until a signal or `stop-pod`; the exit code. Errors: Problem, before anything was started."""
     with listen(settings.host, settings.port) as listener:
-        if settings.hub is None:
+        if settings.config:
             with failing_as(f"cannot read the config {settings.config}", Usage):
-                spec.load((settings.config or settings.state).read_bytes().decode(), settings.environ)
+                spec.load(settings.config.read_bytes().decode(), settings.environ)
         tokens = [settings.environ.get(name, "") for name in TOKENS]
         if not all(tokens):
             raise Usage(f"{' and '.join(TOKENS)} must be set: nobody may use a pod without one")
@@ -61,14 +58,15 @@ async def serve(settings: Settings, listener: socket.socket, journal: Journal) -
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(number, pod.end)
             async with ctlsocket.serving(settings.socket, answers.handle, answers.watch):
-                journal.say(
-                    "info", f"bootstrap {report.VERSION}, pid {os.getpid()}, bridge on port {listener.getsockname()[1]}"
-                )
+                port = listener.getsockname()[1]
+                journal.say("info", f"bootstrap {VERSION}, pid {os.getpid()}, bridge on port {port}")
                 pod.begin()
                 tasks.create_task(pod.live_on())
                 tasks.create_task(answers.watch_host())
                 await pod.stop.wait()
-                await _wind_down(pod, journal)
+                journal.say("info", "stopping")
+                for keepers, limit_s in zip(pod.groups(), STOPS_S, strict=True):
+                    await pod.halt(keepers, limit_s)
             raise _Ended
     except* _Ended:
         pass
@@ -78,16 +76,6 @@ async def serve(settings: Settings, listener: socket.socket, journal: Journal) -
         left = await children.sweep(SWEEP_S)
         how = f"still alive: {sorted(left)}" if left else "nothing is left"
         journal.say("error" if left else "info", f"bootstrap ends; {how}")
-
-
-async def _wind_down(pod: Pod, journal: Journal) -> None:
-    journal.say("info", "stopping")
-    try:
-        async with asyncio.timeout(STOP_LIMIT_S - SWEEP_S - 0.5):
-            for keepers, limit_s in zip(pod.groups(), (BRIDGE_STOP_S, ENGINE_STOP_S, HUB_STOP_S), strict=True):
-                await pod.halt(keepers, limit_s)
-    except TimeoutError:
-        journal.say("error", "not everything stopped in time; killing what is left")
 
 
 def listen(address: str, port: int) -> socket.socket:

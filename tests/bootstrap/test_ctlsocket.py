@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.ctlsocket import Message, Tell, ask, lines, refuse_if_answered, serving
+from bootstrap.ctlsocket import Message, Tell, ask, refuse_if_answered, serving
 from bootstrap.errors import Problem, Unreachable
 
 
@@ -61,9 +61,6 @@ async def test_a_watcher_is_told_and_may_answer(tmp_path: Path) -> None:
         assert json.loads(await reader.readline()) == {"state": "serving"}
         assert json.loads(await reader.readline()) == {"heard": {"live": 3}}
         writer.close()
-        assert await asyncio.to_thread(lambda: next(lines(tmp_path / "b.sock", {"cmd": "watch"}))) == {
-            "state": "serving"
-        }
 
 
 async def test_a_line_without_end_closes_its_connection_and_no_other(tmp_path: Path) -> None:

@@ -14,13 +14,8 @@ from bootstrap.machine import ENGINE, Event
 from tests.bootstrap.answering import answering
 from tests.bootstrap.shop import Bench, bench
 
-LAUNCH = Launch("engine", ("vllm",), {}, "http://127.0.0.1:1/health")
-PLAIN = replace(ENGINE, prepares=False)
+LAUNCH = Launch("engine", ("vllm",), {}, "http://127.0.0.1:1/health", policy=replace(ENGINE, prepares=False))
 DEAD = b"(EngineCore pid=7) ERROR 11-29 13:27:40 [core.py:1] CUDA error: an illegal memory access was encountered\n"
-
-
-async def no_preflight() -> None:
-    return
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 def serving(desk: Bench, launch: Launch = LAUNCH) -> Engine:
-    engine = Engine(launch, PLAIN, desk.shop, no_preflight)
+    engine = Engine(launch, desk.shop)
     engine.post(Event("run"))
     engine.tell("answered")
     assert engine.service.phase == "serving"
@@ -42,7 +37,7 @@ def killed(desk: Bench, engine: Engine) -> str | None:
 
 
 async def test_its_log_says_how_far_it_is(desk: Bench) -> None:
-    engine = Engine(LAUNCH, PLAIN, desk.shop, no_preflight)
+    engine = Engine(LAUNCH, desk.shop)
     engine.post(Event("run"))
     assert engine.service.phase == "starting"
     desk.children.outputs[100](b"(EngineCore pid=7) INFO 11-29 13:27:40 [core.py:1] Starting to load model x/a...\n")
@@ -145,7 +140,7 @@ async def test_when_a_draining_engine_may_end(desk: Bench) -> None:
 
 async def test_sleep_and_wake_are_told_over_http(desk: Bench) -> None:
     async with answering(b"HTTP/1.0 200 OK\r\n\r\n") as (port, asked):
-        engine = Engine(replace(LAUNCH, health=f"http://127.0.0.1:{port}/health"), PLAIN, desk.shop, no_preflight)
+        engine = Engine(replace(LAUNCH, health=f"http://127.0.0.1:{port}/health"), desk.shop)
         await engine.call("sleep")
         await engine.call("wake")
     assert asked == [b"POST /sleep?level=1 HTTP/1.0\r\n", b"POST /wake_up HTTP/1.0\r\n"]

@@ -17,15 +17,11 @@ from tests.bootstrap.shop import Bench, bench
 PLAIN = replace(ENGINE, prepares=False)
 
 
-async def no_preflight() -> None:
-    return
-
-
 class Desk:
     def __init__(self, parts: Bench, policy: Policy = PLAIN) -> None:
         self.parts, self.fleet = parts, Fleet(parts.shop)
         for key in "ab":
-            self.fleet.keep(key, Launch("engine", (key,), {}, "http://127.0.0.1:1/health"), policy, no_preflight)
+            self.fleet.keep(key, Launch("engine", (key,), {}, "http://127.0.0.1:1/health", policy=policy))
         self.fleet.want("a")
         self.settle()
         self.answer("a")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from bootstrap.errors import Problem
-from bootstrap.keeper import Keeper, Launch, ask
+from bootstrap.keeper import Call, Keeper, Launch, ask
 from bootstrap.launches import free_port
-from bootstrap.machine import BRIDGE, ENGINE, HELPER, Event, Service
+from bootstrap.machine import BRIDGE, ENGINE, Event, Service
 from tests.bootstrap.answering import answering
 from tests.bootstrap.deadline import until
 from tests.bootstrap.shop import Bench, bench
@@ -33,7 +33,7 @@ def post(keeper: Keeper, name: Any, pid: int | None = None, text: str = "", limi
 
 
 async def test_a_life(desk: Bench) -> None:
-    keeper, news = Keeper(LAUNCH, BRIDGE, desk.shop), desk.shop.changed
+    keeper, news = Keeper(replace(LAUNCH, policy=BRIDGE), desk.shop), desk.shop.changed
     post(keeper, "run")
     assert news.is_set()
     post(keeper, "answered", 100)
@@ -58,7 +58,7 @@ async def test_a_life(desk: Bench) -> None:
 
 async def test_a_program_that_is_not_there_is_a_death_like_any_other(desk: Bench) -> None:
     desk.children.missing = True
-    keeper = Keeper(LAUNCH, PLAIN, desk.shop)
+    keeper = Keeper(replace(LAUNCH, policy=PLAIN), desk.shop)
     post(keeper, "run")
     for _ in range(10):
         desk.now += 60.0
@@ -69,7 +69,7 @@ async def test_a_program_that_is_not_there_is_a_death_like_any_other(desk: Bench
 
 
 async def test_a_hung_one_writes_its_stacks_and_is_killed_and_it_is_said_why(desk: Bench) -> None:
-    keeper = Keeper(LAUNCH, BRIDGE, desk.shop)
+    keeper = Keeper(replace(LAUNCH, policy=BRIDGE), desk.shop)
     post(keeper, "run")
     post(keeper, "answered", 100)
     for _ in range(2):
@@ -85,12 +85,12 @@ async def test_a_hung_one_writes_its_stacks_and_is_killed_and_it_is_said_why(des
 async def test_another_command_or_environment_restarts_and_the_same_does_not(
     desk: Bench, changes: dict[str, Any]
 ) -> None:
-    keeper = Keeper(LAUNCH, BRIDGE, desk.shop)
+    keeper = Keeper(replace(LAUNCH, policy=BRIDGE), desk.shop)
     post(keeper, "run")
     post(keeper, "answered", 100)
-    keeper.relaunch(replace(LAUNCH), BRIDGE)
+    keeper.relaunch(replace(LAUNCH, policy=BRIDGE))
     assert keeper.service.pid == 100
-    keeper.relaunch(replace(LAUNCH, **changes), BRIDGE)
+    keeper.relaunch(replace(LAUNCH, policy=BRIDGE, **changes))
     assert (keeper.service.pid, keeper.view().draining) == (101, 1)
     assert desk.children.spawned[1] == (keeper.launch.argv, keeper.launch.env, 7)
 
@@ -102,7 +102,7 @@ async def test_it_is_prepared_before_it_is_started_or_given_up(desk: Bench) -> N
         if refusals:
             raise Problem(refusals.pop())
 
-    keeper = Keeper(LAUNCH, ENGINE, desk.shop, prepare=prepare)
+    keeper = Keeper(replace(LAUNCH, policy=ENGINE, prepare=prepare), desk.shop)
     post(keeper, "run")
     assert keeper.service.phase == "preflight"
     await until(lambda: keeper.service.phase == "fatal")
@@ -113,7 +113,7 @@ async def test_it_is_prepared_before_it_is_started_or_given_up(desk: Bench) -> N
 
 async def test_probing_asks_the_service_over_http(desk: Bench) -> None:
     async with answering(OK) as (port, asked):
-        keeper = Keeper(replace(LAUNCH, health=f"http://127.0.0.1:{port}/healthz"), BRIDGE, desk.shop)
+        keeper = Keeper(replace(LAUNCH, health=f"http://127.0.0.1:{port}/healthz", policy=BRIDGE), desk.shop)
         post(keeper, "run")
         await until(lambda: keeper.service.phase == "serving")
         post(keeper, "stop")
@@ -126,7 +126,7 @@ async def test_a_silent_engine_is_said_once_and_said_again_when_it_answers(
 ) -> None:
     monkeypatch.setattr("bootstrap.keeper.PROBE_EVERY_S", 0.0)
     async with answering(OK, *[BUSY] * 3, OK) as (port, asked):
-        keeper = Keeper(replace(LAUNCH, health=f"http://127.0.0.1:{port}/h"), PLAIN, desk.shop)
+        keeper = Keeper(replace(LAUNCH, health=f"http://127.0.0.1:{port}/h", policy=PLAIN), desk.shop)
         post(keeper, "run")
         await until(lambda: len(asked) > 5)
         post(keeper, "stop")
@@ -137,8 +137,7 @@ async def test_a_silent_engine_is_said_once_and_said_again_when_it_answers(
 
 async def test_one_without_a_url_is_well_while_it_writes(desk: Bench) -> None:
     heard: list[str] = []
-    launch = Launch("hub", ("worker",), {}, silence_s=60.0)
-    keeper = Keeper(launch, HELPER, desk.shop, hear=heard.append)
+    keeper = Keeper(Launch("hub", ("worker",), {}, silence_s=60.0, hear=heard.append), desk.shop)
     post(keeper, "run")
     await keeper.check()
     desk.now = 61.0
@@ -157,7 +156,7 @@ class Sleeper(Keeper):
     calls: list[str]
     refuses = False
 
-    async def call(self, what: Literal["sleep", "wake"]) -> None:
+    async def call(self, what: Call) -> None:
         self.calls.append(what)
         if self.refuses:
             raise Problem("/sleep: answers 500")
@@ -168,7 +167,7 @@ class Sleeper(Keeper):
 
 @pytest.mark.parametrize("refuses", [False, True])
 async def test_it_sleeps_and_wakes_or_is_killed(desk: Bench, refuses: bool) -> None:
-    keeper = Sleeper(LAUNCH, replace(PLAIN, sleeps=True, drain_s=60.0), desk.shop)
+    keeper = Sleeper(replace(LAUNCH, policy=replace(PLAIN, sleeps=True, drain_s=60.0)), desk.shop)
     keeper.calls, keeper.refuses = [], refuses
     post(keeper, "run")
     post(keeper, "answered", 100)
@@ -188,7 +187,7 @@ async def test_it_sleeps_and_wakes_or_is_killed(desk: Bench, refuses: bool) -> N
 
 async def test_the_view_counts_ages_and_hides_secrets(desk: Bench) -> None:
     desk.now = 12.5
-    keeper = Keeper(LAUNCH, BRIDGE, desk.shop)
+    keeper = Keeper(replace(LAUNCH, policy=BRIDGE), desk.shop)
     keeper.service = Service(BRIDGE, phase="serving", since=10.0, pid=7, starts=3, draining={3: 99.0}, took_s=2.5)
     seen = keeper.view()
     assert (seen.state, seen.pid, seen.since_s, seen.restarts, seen.draining) == ("serving", 7, 2.5, 2, 1)

@@ -75,7 +75,7 @@ def test_more_gpus_than_the_pod_has_need_a_new_pod(published: Published) -> None
     take(published, text(1))
     published.gpus = 1
     two = text(2).replace(b"[models.a]", b"tensor_parallel = 2\n[models.a]")
-    with pytest.raises(Problem, match="needs a new pod: .*tensor_parallel"):
+    with pytest.raises(Problem, match=r"needs a new pod: .*tensor_parallel"):
         take(published, two)
     published.gpus = None  # not known
     take(published, two)
