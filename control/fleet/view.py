@@ -137,8 +137,8 @@ def _verdict(front: FrontStatus | None, rows: tuple[ReplicaRow, ...], problems: 
         return Verdict.STOPPED if stopped else Verdict.UNREACHABLE
     if not any(row.takes == "serving" for row in rows):
         return Verdict.CRITICAL
-    well = {Verdict.HEALTHY, Verdict.UNKNOWN}
-    return Verdict.HEALTHY if not problems and {row.verdict for row in rows} <= well else Verdict.WARNING
+    well = not problems and {row.verdict for row in rows} == {Verdict.HEALTHY}
+    return Verdict.HEALTHY if well else Verdict.WARNING
 
 
 def _sum(values: Sequence[N | None]) -> N | None:

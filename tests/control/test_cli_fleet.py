@@ -13,9 +13,12 @@ import httpx
 import pytest
 
 from control.cli import run
+from control.clock import Clock
 from control.fleet.store import Fleets
 from control.local.store import Store
-from control.models import PodId
+from control.models import Account, PodId
+from control.runpod.provider import RunPodProvider
+from tests.doubles.runpod import KEY, RunPodDouble
 
 FAST = ["--sim=--sim-prefill-tokens-per-s", "--sim=60000"]
 
@@ -83,6 +86,41 @@ def test_pods_that_are_not_there_leave_no_fleet(capsys: pytest.CaptureFixture[st
     assert run(["fleet", "up", "--pod", "local-none"], None) == 2
     assert "no replica could be had" in capsys.readouterr().err
     assert Fleets(home).names() == ()
+
+
+@pytest.mark.process
+def test_rented_replicas_are_the_fleets_from_the_moment_that_they_cost(
+    capsys: pytest.CaptureFixture[str], home: Path, nothing_left: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = iter([Account(50.0, 0.0, 80.0), Account(50.0, 0.0, 80.0), Account(0.1, 0.0, 80.0)])
+
+    async def account(_self: RunPodProvider) -> Account:
+        return next(accounts)
+
+    monkeypatch.setattr(RunPodProvider, "account", account)
+    with RunPodDouble(Clock()) as double:
+        for name, value in (("API_BASE_URL", double.url), ("API_KEY", KEY)):
+            monkeypatch.setenv(f"RUNPOD_{name}", value)
+        argv = ["fleet", "up", "3", "--provider", "runpod", "--gpu", "a40", "--hub", "hf://datasets/me/pods"]
+        assert run([*argv, "--name", "night", "--dry-run"], None) == 0
+        assert double.asked("POST", "/v2/pods") == []
+        capsys.readouterr()
+        assert run([*argv, "--name", "night", "--no-wait", "--json"], None) == 1
+        out, err = capsys.readouterr()
+        made = json.loads(out)
+        assert len(made["replicas"]) == 2, "the third could not be paid for"
+        assert len(made["failed"]) == 1
+        assert Fleets(home).load("night").replicas == tuple(made["replicas"])
+        sent = [seen.body for seen in double.asked("POST", "/v2/pods")]
+        assert all(body["name"].startswith("night") for body in sent)
+        assert len({body["env"]["PASSERELLE_CLIENT_TOKEN"] for body in sent}) == 2
+        assert not [body for body in sent if body["env"]["PASSERELLE_CLIENT_TOKEN"] in out + err]
+        assert run(["fleet", "status", "--seconds", "0", "--json"], None) == 2
+        snap = printed(capsys)
+        assert [row["takes"] for row in snap["replicas"]] == ["waiting", "waiting"]
+        assert "no replica serves" in snap["problems"]
+        assert run(["fleet", "terminate", "night", "--yes"], None) == 0
+        assert [len(double.asked("DELETE", f"/v2/pods/{pod_id}")) for pod_id in made["replicas"]] == [1, 1]
 
 
 @pytest.mark.process

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import httpx
 import pytest
 
-from control.fleet import tunnel
+from control.fleet import life, router, tunnel
+from control.fleet.front import router_program
 from control.fleet.models import FrontStatus, Place
-from control.fleet.router import SESSION
-from tests.control.fleet.inside import SECRET, Asked, Far, running
+from control.fleet.router import SESSION, Ports
+from control.local import processes
+from control.local.provider import LocalProvider, Options
+from control.models import Target
+from control.podlink import PodLink
+from tests.control.fleet.inside import SECRET, Asked, Far, Inside, running
 
 CHAT = "/v1/chat/completions"
 TALK = {"messages": [{"role": "user", "content": "hi"}]}
@@ -224,3 +232,68 @@ async def test_nonsense_is_answered_and_ends_nothing(raw: bytes, status: int) ->
         body = await front.http.post(front.front(CHAT), content=b"{")
         assert body.status_code == 400
         assert (await front.http.get(front.front("/v1/models"))).status_code == 200
+
+
+@pytest.mark.process
+@pytest.mark.timeout(120)
+async def test_the_real_router_reaches_a_rented_replica_by_its_bridge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod's bridge, with its token, is what a rented replica is; on the way, nothing of a request may be lost."""
+    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path))
+    provider = LocalProvider(tmp_path)
+    pod = await provider.create(Options())
+    try:
+        assert await life.wait_serving([pod.id], lambda _: None, 30.0) == ()
+        tokens = await provider.tokens(pod.id)
+        async with running(Far()) as front:
+            front.place(0, Place("serving", pod.url, tokens.client))
+            with real_router(front, tmp_path / "router.log"):
+                talk = [{"role": "user", "content": '[[sim [{"text": "one"}, {"text": "two"}]]]'}]
+                first = await ask(front, talk)
+                second = await ask(front, [*talk, {"role": "assistant", "content": first}])
+        assert (first, second) == ("one", "two")
+        async with PodLink(Target(pod.url or "", tokens.operator)) as link:
+            report = await link.report()
+        sessions = {turn.session for turn in report.agents}
+        assert sessions == set(next(iter(front.tunnel.doors.values())).homes)
+        assert len(sessions) == 1
+    finally:
+        await provider.terminate(pod.id)
+
+
+async def ask(front: Inside, messages: list[dict[str, str]]) -> str:
+    body = {
+        "model": "qwen3-coder",
+        "messages": messages,
+        "stream": True,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    async with asyncio.timeout(30):
+        while (answer := await front.http.post(front.front(CHAT), json=body)).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    chunks = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: {")]
+    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+
+
+class real_router:  # noqa: N801 - a context manager
+    """vllm-router with the tunnel's first replica as its own."""
+
+    def __init__(self, front: Inside, log: Path) -> None:
+        front.tunnel.ports = Ports(processes.free_port(), processes.free_port(), front.port)
+        argv = router.argv(
+            router_program(), front.tunnel.ports, [front.tunnel.doors[next(iter(front.tunnel.doors))].replica.id]
+        )
+        self._argv, self._log = argv, log
+
+    def __enter__(self) -> None:
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(self._argv, stdout=out, stderr=out, env=os.environ | router.VARIABLES)
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -67,6 +67,7 @@ def test_what_is_not_known_is_no_zero() -> None:
     [
         (front(), (replica(), replica(Verdict.WARNING)), Verdict.WARNING),
         (front(), (replica(), replica(Verdict.UNREACHABLE)), Verdict.WARNING),
+        (front(), (replica(), replica(Verdict.UNKNOWN)), Verdict.WARNING),
         (front("waiting"), (replica(), replica()), Verdict.WARNING),
         (front("waiting", "down"), (replica(), replica()), Verdict.CRITICAL),
         (front(router_answers=False), (replica(), replica()), Verdict.WARNING),
