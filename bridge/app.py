@@ -1,43 +1,40 @@
-"""The only file with routes: request -> exchange or answer, error -> its envelope."""
+"""The only file with routes: request -> exchange or answer, error -> its envelope; and the gate before them."""
 
 import asyncio
+import hmac
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
-from time import monotonic, time
-from typing import Any
+from time import gmtime, monotonic, strftime, time
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import aiohttp
 import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge import errors, request
-from bridge.answer import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect
+from bridge.arguments import Guard
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, first_of, left
-from bridge.gate import gate, refused
-from bridge.guard import Guard
-from bridge.ledger import Ledger, Record
+from bridge.ledger import Ledger, Prefixes, Record
 from bridge.names import Names
-from bridge.prefix import Prefixes
-from bridge.report import Connections, EngineState, PodReport, TurnPhase
-from bridge.supervisor import AGAIN_S, COMMAND_S, Supervisor
-from bridge.support import Support
+from bridge.report import Connections, PodReport, TurnPhase
+from bridge.supervisor import AGAIN_S, COMMAND_S, EngineState, Supervisor
 from bridge.tables import TABLES
-from bridge.turn import Turn
+from bridge.turn import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect, Turn
 from bridge.upstream import NotSent, Upstream, kernel_count
 
 MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
 LOOK_EVERY_S = 2.0
 NO_LOG = 2**53  # a `log_after` beyond any line
-_QUEUED: TurnPhase = "queued"
 MESSAGES, CHAT, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/tokenize"
+Number = Annotated[int, Query(ge=0)]
 
 
 class Service:
@@ -56,9 +53,8 @@ class Service:
         self._started, self._started_at = monotonic(), time()
 
     def app(self) -> ASGIApp:
-        app = FastAPI(openapi_url=None, lifespan=self._lifespan)
-        for kind in (errors.BridgeError, HTTPException, Exception):
-            app.add_exception_handler(kind, _on_error)
+        kinds = (errors.BridgeError, HTTPException, RequestValidationError, Exception)
+        app = FastAPI(openapi_url=None, lifespan=self._lifespan, exception_handlers=dict.fromkeys(kinds, _on_error))
         app.post(MESSAGES)(self.messages)
         app.post(f"{MESSAGES}/count_tokens")(self.count_tokens)
         for path in (CHAT, "/v1/completions", TOKENIZE):
@@ -79,10 +75,10 @@ class Service:
         body, config = await _body(http), self._config
         if config.mode != "translate":
             return self._relay(http, body, ANTHROPIC if config.mode == "native" else UNREAD)
-        name, support = self._names().resolve(body.get("model")).name, self._upstream.support or Support()
+        name, support = self._names().resolve(body.get("model")).name, self._upstream.support
         engine = request.translate(body, model=name, effort=config.effort, support=support)
-        guard = None if config.guard == "off" else Guard(config.guard)
-        turn = Turn(_record(http, body, engine), config.ping_seconds, engine["max_tokens"], guard)
+        record = _record(http, body, engine)
+        turn = Turn(record, config.ping_seconds, engine["max_tokens"], Guard(config.guard))
         return self._exchange(turn, CHAT, engine)
 
     async def relay(self, http: Request) -> Response:
@@ -99,7 +95,7 @@ class Service:
         names, window = self._names(), self._upstream.known.max_model_len
         if "anthropic-version" not in http.headers:
             return _json(names.openai_list(int(self._started_at), window))
-        started = datetime.fromtimestamp(self._started_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        started = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(self._started_at))
         return _json(names.anthropic_list(started, window, http.query_params))
 
     async def healthz(self) -> Response:
@@ -114,8 +110,7 @@ class Service:
         ours = self._ledger.metrics(self._connections(), self._started_at, restarts)
         return Response("".join([engine, "\n", *ours]), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def pod_report(self, http: Request) -> Response:
-        log_after, finished = _number(http, "log_after"), _number(http, "finished")
+    async def pod_report(self, log_after: Number = 0, finished: Number = 0) -> Response:
         async with asyncio.TaskGroup() as group:
             engine = group.create_task(self._upstream.probe(self._supervisor.engine.url))
             supervised = group.create_task(self._supervisor.status(log_after))
@@ -138,9 +133,8 @@ class Service:
         )
         return _json(report)
 
-    async def pod_log(self, http: Request) -> Response:
-        window = {"after": _number(http, "after"), "limit": _number(http, "limit", 500)}
-        return _json(await self._supervisor.ask({"cmd": "tail", **window}))
+    async def pod_log(self, after: Number = 0, limit: Number = 500) -> Response:
+        return _json(await self._supervisor.ask({"cmd": "tail", "after": after, "limit": limit}))
 
     async def pod_command(self, http: Request, verb: str) -> Response:
         body, commands = await _body(http), TABLES["commands"]
@@ -169,7 +163,8 @@ class Service:
     async def _answer(self, answer: Answer, path: str, body: dict[str, Any]) -> AsyncIterator[aiohttp.ClientResponse]:
         opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
         until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
-        record, waits_as = answer.record, _QUEUED
+        record = answer.record
+        waits_as: TurnPhase = "queued"
         while True:
             record.phase = waits_as
             engine, names = await self._supervisor.serving(until), self._names()
@@ -197,8 +192,7 @@ class Service:
     # Of the model in force, and where swaps are allowed of all.
     def _names(self) -> Names:
         engine, config = self._supervisor.engine, self._config
-        alone = {"": config.model_names or self._upstream.known.models or ("",)}
-        models: Mapping[str, tuple[str, ...]] = engine.models or alone
+        models = engine.models or {"": config.model_names or self._upstream.known.models or ("",)}
         loaded = key if (key := engine.model or "") in models else next(iter(models))
         return Names(models if config.swap == "on" else {loaded: models[loaded]}, loaded, config.unknown_model)
 
@@ -227,13 +221,57 @@ class Service:
                 task.cancel()
 
 
+# The client's token may chat, the operator's may do everything; every answer gets the id of its request, and while
+# `closing` none invites to the same connection again. Plain ASGI: a BaseHTTPMiddleware would hide from the routes that
+# their client has left.
+def gate(app: ASGIApp, config: Config, ledger: Ledger, closing: Callable[[], bool]) -> ASGIApp:
+    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        request_id = f"req_{uuid4().hex[:24]}"
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def identified(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                last = [(b"connection", b"close")] if closing() else []
+                message["headers"] = [*message["headers"], (b"request-id", request_id.encode()), *last]
+            await send(message)
+
+        refusal = _refusal(config, scope["path"], dict(scope["headers"]))
+        ledger.counts["unauthorized"] += refusal is not None
+        await (app if refusal is None else _refused(refusal, request_id))(scope, receive, identified)
+
+    return gated
+
+
+# Both tokens are always compared, each in constant time.
+def _refusal(config: Config, path: str, headers: dict[bytes, bytes]) -> errors.BridgeError | None:
+    scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+    token = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+    operator = hmac.compare_digest(token, config.operator_token.encode())
+    client = hmac.compare_digest(token, config.client_token.encode())
+    if path == "/healthz" or config.insecure_no_auth or operator or (client and not path.startswith("/pod/")):
+        return None
+    if client:
+        return errors.Forbidden("this route takes the operator's token")
+    return errors.Unauthorized("invalid or missing token (Authorization: Bearer, or x-api-key)")
+
+
+def _refused(error: errors.BridgeError, request_id: str) -> Response:
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    return Response(error.envelope(request_id), error.status, headers, JSON)
+
+
 # What is not ours is a bug, which the server logs.
 async def _on_error(http: Request, error: Exception) -> Response:
+    known = error if isinstance(error, errors.BridgeError) else errors.Internal("the bridge failed; its log says how")
     if isinstance(error, HTTPException):
         kind = errors.NotFound if error.status_code == 404 else errors.MethodNotAllowed
-        error = kind(f"{http.method} {http.url.path} is nothing that this bridge has")
-    known = error if isinstance(error, errors.BridgeError) else errors.Internal("the bridge failed; its log says how")
-    return refused(known, http.state.request_id)
+        known = kind(f"{http.method} {http.url.path} is nothing that this bridge has")
+    elif isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        known = errors.InvalidRequest(f"{first['loc'][-1]}: {first['msg']}")
+    return _refused(known, http.state.request_id)
 
 
 # Raises TooLarge, before it reads where the size is said; InvalidRequest.
@@ -247,13 +285,6 @@ async def _body(http: Request) -> dict[str, Any]:
             size = max(size, len(body))
         raise errors.TooLarge(f"the request is larger than {MAX_BODY} bytes")
     raise errors.InvalidRequest("the client left before its request was whole")
-
-
-def _number(http: Request, name: str, default: int = 0) -> int:
-    asked = http.query_params.get(name, str(default))
-    if not asked.isdecimal():
-        raise errors.InvalidRequest(f"{name}: Input should be a whole number")
-    return int(asked)
 
 
 def _record(http: Request, body: dict[str, Any], engine: dict[str, Any]) -> Record:

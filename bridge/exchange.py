@@ -14,9 +14,9 @@ import aiohttp
 from fastapi import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from bridge.answer import JSON, Answer
 from bridge.errors import BridgeError, Internal
 from bridge.ledger import Ledger
+from bridge.turn import JSON, Answer
 
 log = logging.getLogger("bridge")
 

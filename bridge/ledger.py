@@ -1,4 +1,4 @@
-"""Every live request, the last that ended, and the totals: as report values and as Prometheus text. Pure."""
+"""Every live request, the last that ended, the totals, where prompts broke: report values and Prometheus text."""
 
 # A request is admitted once and closed once; between the two its connections are counted by flags of its record, so a
 # difference between the two ends is a fact that can be read, never arithmetic that can drift.
@@ -7,8 +7,10 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from itertools import accumulate, islice
-from typing import get_args
+from itertools import accumulate, chain, islice
+from typing import Any, get_args
+
+import msgspec
 
 from bridge.errors import AtCapacity, Draining
 from bridge.report import Connections, Turn, TurnPhase
@@ -17,6 +19,10 @@ from bridge.tables import TABLES
 MAX_FINISHED = 200
 TTFT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 GAP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0)
+MAX_BYTES = 64 * 1024 * 1024  # of prompts that are kept; the longest unused are forgotten first
+AROUND = 40  # bytes of an excerpt on each side
+_ORDER = ("system", "tools", "messages")  # of a prompt, as templates render it
+_lines = msgspec.json.Encoder().encode_lines
 _REPORTED = [one.name for one in fields(Turn)]
 _GROWING = ("pings", "input_tokens", "cached_tokens", "output_tokens")
 
@@ -164,3 +170,39 @@ def _labelled(label: str, values: Mapping[str, float]) -> dict[str, float]:
 def _family(name: str, kind: str, words: str, samples: Mapping[str, float]) -> str:
     head = f"# HELP passerelle_{name} {words}\n# TYPE passerelle_{name} {kind}\n"
     return head + "".join(f"passerelle_{name}{key} {float(value)}\n" for key, value in samples.items())
+
+
+# Where a conversation's prompt leaves its last turn's, there the engine's prefix cache ends.
+class Prefixes:
+    """The last prompt of each conversation, as JSON lines: a prompt that grew has the one before as its prefix."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    # None while the prompt in `request` only grows, and for a first turn.
+    def take(self, conversation: tuple[str, str], request: Mapping[str, Any]) -> str | None:
+        parts = [part if isinstance(part := request.get(name), list) else [part] for name in _ORDER]
+        was, now = self._kept.pop(conversation, b""), _lines(chain(*parts))
+        self._kept[conversation] = now
+        surplus = sum(map(len, self._kept.values())) - self._max_bytes
+        while surplus > 0:
+            surplus -= len(self._kept.pop(next(iter(self._kept))))
+        at = _common(was, now)
+        if at == min(len(was), len(now)):
+            return None
+        line = now.count(b"\n", 0, at)
+        return f"at byte {at} of {len(was)}, in part {line}: {_around(was, at)!r} became {_around(now, at)!r}"
+
+
+# Halving: each step compares at C speed what is not known to be equal yet, so all of them read the text twice at most.
+def _common(one: bytes, other: bytes) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _around(text: bytes, at: int) -> str:
+    return text[max(0, at - AROUND) : at + AROUND].decode("utf-8", "replace")

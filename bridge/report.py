@@ -3,7 +3,7 @@
 # Times are ages in seconds at the moment `at`, so that a reader needs no clock in common with the pod.
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 # queued: the engine starts, drains or does not answer yet, and the request is held. swapping: its model is being
@@ -45,16 +45,6 @@ class Connections:
     upstreams: int  # requests open to the engine
     orphans: int  # upstreams whose client has left and that are not closed yet
     upstream_sockets: int | None = None  # this process's to the engine, as the kernel counts them
-
-
-# What the supervisor says of the engine. serving: ask `url`. changing: wait. down: nothing to wait for.
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    state: Literal["serving", "changing", "down"]
-    url: str | None
-    model: str | None = None  # key of `models`
-    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of each; the engine's own first
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

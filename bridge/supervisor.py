@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from bridge.errors import BridgeError, EngineUnreachable, SupervisorUnreachable
-from bridge.report import EngineState
 
 ANSWER_S = 1.0  # for what only asks
 COMMAND_S = 5.0  # for what changes something
@@ -18,6 +18,16 @@ TELL_S = 0.5  # between two lines of ours on the watched connection
 AGAIN_S = 0.5  # between two attempts; the socket is local, so there is nobody to spare
 DWELL_S = 60.0  # a swap that may not be yet is waited for this long, and refused beyond
 _BROKEN = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.DecodeError)
+
+
+# What the supervisor says of the engine. serving: ask `url`. changing: wait. down: nothing to wait for.
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    state: Literal["serving", "changing", "down"]
+    url: str | None
+    model: str | None = None  # key of `models`
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of each; the engine's own first
+    reason: str | None = None
 
 
 # The supervisor's no.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridge.tables import TABLES
 
@@ -24,17 +24,11 @@ class Support:
         return {feature: feature in self for feature in TABLES["probes"] if feature != PLAIN}
 
 
-class Question(NamedTuple):
-    feature: str
-    path: str
-    body: dict[str, Any]
-
-
-def questions(model: str) -> list[Question]:
-    """To be asked once at start, by the engine's own name for its model; each costs a token at most."""
+def questions(model: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """By feature, a path and a body to ask once, by the engine's own name for its model; each costs a token at most."""
     least = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
     probes = {name: {"path": "/v1/chat/completions", **probe} for name, probe in TABLES["probes"].items()}
-    return [Question(name, probe.pop("path"), least | probe) for name, probe in probes.items()]
+    return {name: (probe.pop("path"), least | probe) for name, probe in probes.items()}
 
 
 # By feature, the answer's status and body; a feature without an answer counts as taken.

@@ -1,22 +1,174 @@
-"""A /v1/messages request, translated: the engine's chat completion -> Anthropic's stream, or its one message."""
+"""One request's life: engine bytes in, client bytes out, exactly one end, and when to ping."""
 
-from bridge.answer import ANTHROPIC, Answer
-from bridge.blocks import Blocks
-from bridge.decode import Part
-from bridge.encode import Sent, as_json, frame, message, message_delta
-from bridge.errors import BridgeError, EngineBroken
-from bridge.guard import Guard
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bridge.arguments import Guard
+from bridge.blocks import PING, Blocks, Sent, as_json, frame, message, message_delta
+from bridge.decode import MAX_RECORD, Decoder, Part, Splitter, data_of
+from bridge.errors import BridgeError, EngineBroken, EngineGarbled, engine_message, from_engine
 from bridge.ledger import Record
 
+JSON = "application/json"
+EVENTS = "text/event-stream; charset=utf-8"
+_MAX_WHOLE = 4 * MAX_RECORD  # bytes of an answer in one piece
+# An answer in one piece may be silent for less than RunPod's proxy allows (100 s). Then its status is given away for
+# spaces, which JSON allows in front; should it fail later, its connection is cut, which clients take as retryable.
+PAD_FIRST_S, PAD_S = 60.0, 15.0
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 _DONE_REASONS = ("stop", "tool_calls")
 _TELL_S = 0.5  # between two counts of tokens to a client
 
 
-class Turn(Answer):
-    """Its message has the record's id. `max_tokens` are what the client asked for."""
+class Head(NamedTuple):
+    status: int
+    content_type: str
+    retry_after: int | None = None
 
-    def __init__(self, record: Record, ping_s: float, max_tokens: int, guard: Guard | None = None) -> None:
+    @property
+    def streams(self) -> bool:
+        return self.content_type.startswith("text/event-stream")
+
+
+# What the bridge says in a client's own language where the engine does not.
+class Dialect(NamedTuple):
+    reads: bool = True
+    ping: bytes = b""
+    done: bytes = b""
+    error: bytes = b"data: %b\n\n"
+    rewords: bool = False  # the engine's errors are said in our words and statuses
+
+
+OPENAI = Dialect(ping=b": ping\n\n", done=b"data: [DONE]\n\n")
+ANTHROPIC = Dialect(ping=PING, done=frame({"type": "message_stop"}), error=b"event: error\ndata: %b\n\n", rewords=True)
+UNREAD = Dialect(reads=False)
+
+
+# Pure: whoever owns the connections calls opened(), then feed() for each chunk, then eof() or fail(), and tick() when
+# `ping_due` has come. Whatever these return goes to the client in that order, under `head`, which is settled then.
+class Answer:
+    """The engine's own, passed as it is and read for the ledger. No silence of a stream is longer than `ping_s`."""
+
+    def __init__(self, record: Record, ping_s: float, dialect: Dialect) -> None:
+        self.record = record
+        self.head = Head(200, EVENTS if record.stream else JSON)
+        self.ended = False
+        self._dialect = dialect
+        self._ping_s = ping_s
+        self._sent_at = record.arrived_at
+        self._begun = False
+        self._engine = self.head  # what the engine answers with
+        self._whole = bytearray()  # of an engine that does not stream
+        self._splitter = Splitter()
+        self._decoder = Decoder(record)
+
+    @property
+    def ping_due(self) -> float | None:
+        if self.ended or (self.head.streams and not self._dialect.ping):
+            return None
+        pad_s = PAD_S if self._begun else PAD_FIRST_S
+        return self._sent_at + (self._ping_s if self.head.streams else pad_s)
+
+    def opened(self, status: int, content_type: str) -> None:
+        self.record.phase, self.record.failed = "pending", status >= 400
+        self._engine = Head(status, content_type)
+        if not self._begun and not self._dialect.rewords:
+            self.head = self._engine
+
+    def feed(self, data: bytes, now: float) -> list[bytes]:
+        if self.ended:
+            return []
+        if self._engine.streams:
+            return self._records(self._splitter.feed(data), now)
+        self._whole += data
+        too_large = len(self._whole) > _MAX_WHOLE
+        return self.fail(EngineBroken(f"the engine's answer is over {_MAX_WHOLE} bytes"), now) if too_large else []
+
+    # What the engine had finished is an answer; anything less is an error.
+    def eof(self, now: float) -> list[bytes]:
+        if self.ended:
+            return []
+        out = self._records([self._splitter.rest if self._engine.streams else bytes(self._whole)], now)
+        return out if self.ended else out + self._end(now)
+
+    # A finished answer is still a whole one. One that has begun and is no stream can only be cut.
+    def fail(self, error: BridgeError, now: float) -> list[bytes]:
+        if self.ended:
+            return []
+        if self._decoder.reason is not None:
+            return self._end(now)
+        self.ended = True
+        self.record.stop, self.record.failed = error.type, True
+        if self._begun:
+            return self._cut(error) if self.head.streams else []
+        self.head = Head(error.status, JSON, error.retry_after)
+        return [error.envelope(self.record.request_id)]
+
+    def tick(self, now: float) -> list[bytes]:
+        if self.ping_due is None or now < self.ping_due:
+            return []
+        self.record.pings += 1
+        return self._sent([self._dialect.ping if self.head.streams else b" "], now)
+
+    def _records(self, records: Iterable[bytes], now: float) -> list[bytes]:
+        out: list[bytes] = []
+        try:
+            for record in records:
+                out += self._take(record, data_of(record) if self._engine.streams else record, now)
+                if self.ended:
+                    break
+        except BridgeError as error:
+            out += self.fail(error, now)
+        return out
+
+    def _sent(self, frames: list[bytes], now: float) -> list[bytes]:
+        if frames:
+            self._begun, self._sent_at = True, now
+        return frames
+
+    # One record of the engine's stream, or its whole answer, and the data of it. Raises BridgeError.
+    def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
+        refused = self._engine.status >= 400
+        if refused and (self._begun or self._dialect.rewords):
+            raise from_engine(self._engine.status, engine_message(record))
+        try:
+            if self._dialect.reads and not refused:
+                self._read(data, now)
+        except BridgeError as error:
+            if self._dialect.rewords or (self._engine.streams and isinstance(error, EngineGarbled)):
+                raise
+            self.record.stop, self.record.failed = error.type, True
+        if self._decoder.ended:
+            self._close()
+        return self._sent([record + b"\n\n" if self._engine.streams else record] if record else [], now)
+
+    def _read(self, data: bytes, now: float) -> list[Part]:
+        parts = self._decoder.read(data) if data else []
+        for part in parts:
+            self.record.decodes("tool" if part.kind == "tool_use" else part.kind, now)
+        return parts
+
+    # Nothing more comes.
+    def _end(self, now: float) -> list[bytes]:
+        streams = self._engine.streams
+        if streams and self._dialect.reads and self._decoder.reason is None and not self.record.failed:
+            return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
+        self._close()
+        return self._sent([self._dialect.done] if streams and self._dialect.done else [], now)
+
+    def _close(self) -> None:
+        self.ended = True
+        self.record.stop = self.record.stop or self._decoder.reason or f"status {self._engine.status}"
+
+    # The end of a stream that has begun and cannot be completed.
+    def _cut(self, error: BridgeError) -> list[bytes]:
+        return [self._dialect.error % error.envelope(self.record.request_id)]
+
+
+class Turn(Answer):
+    """The engine's chat completion as Anthropic's stream, or its one message. Both have the record's id."""
+
+    def __init__(self, record: Record, ping_s: float, max_tokens: int, guard: Guard) -> None:
         super().__init__(record, ping_s, ANTHROPIC)
         self._max_tokens = max_tokens
         self._guard = guard
@@ -46,7 +198,7 @@ class Turn(Answer):
             # The whole answer was taken for reasoning; a summary without a text would lose its conversation.
             closing += self._blocks.take(Part("text", "".join(block["thinking"] for block in content)))
             closing += self._blocks.finish(complete=True)
-        self.record.guarded = self._guard.found[0] if self._guard and self._guard.found else None
+        self.record.guarded = self._guard.found[0] if self._guard.found else None
         self.ended = True
         if not self.record.stream:
             return self._sent([as_json(message(self.record, content, stop, matched))], now)

@@ -53,13 +53,13 @@ class _Said(msgspec.Struct):
 
 
 class Upstream:
-    """`known` says who answered the last look, `support` what that engine takes; None until it was asked."""
+    """`known` says who answered the last look, `support` what that engine takes: all, until it was asked."""
 
     def __init__(self) -> None:
         self._lanes = [asyncio.Lock() for _ in range(LANES)]
         self._counts: dict[bytes, int] = {}
         self.known = EngineProbe()
-        self.support: Support | None = None
+        self.support = Support()
 
     # No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the
     # engine closes meanwhile fails a POST that must not be repeated blindly. No limit, since the ledger is the limit:
@@ -146,16 +146,16 @@ class Upstream:
         models = (await self._said(f"{url}/v1/models")).data or [_Model("")]
         seen, known = (version, tuple(model.id for model in models), models[0].max_model_len), self.known
         if seen != (known.version, known.models, known.max_model_len):
-            self.known, self.support = EngineProbe(False, None, 0.0, *seen), None
+            self.known, self.support = EngineProbe(False, None, 0.0, *seen), Support()
             self._counts.clear()
-        if self.support is None:
+        if self.known.supports is None:
             answers: dict[str, tuple[int, bytes]] = {}
-            for feature, path, body in questions(models[0].id):
+            for feature, (path, body) in questions(models[0].id).items():
                 async with self.stream(url + path, body, QUESTION_S) as response:
                     answers[feature] = response.status, await response.read()
-            self.support = conclude(answers)
-        if self.support is not None:
-            self.known = replace(self.known, supports=self.support.by_feature(), suits=suits(self.support))
+            if (support := conclude(answers)) is not None:
+                self.support = support
+                self.known = replace(self.known, supports=support.by_feature(), suits=suits(support))
 
     async def _said(self, url: str, request: Body = None) -> _Said:
         try:

@@ -8,14 +8,21 @@ import click
 
 from bridge.report import EngineProbe
 from control.cli import echo_json, run_async
+from control.cli_help import Verbs
 from control.cli_output import as_json_option
 from control.errors import PasserelleError, Unreachable
 from control.models import Target
 
 
-@click.group()
+@click.group(cls=Verbs)
 def bridge() -> None:
-    """The bridge between Claude Code and an engine (docs/bridge.md)."""
+    """The bridge between Claude Code and an engine (docs/bridge.md).
+
+    \b
+    Examples:
+      passerelle bridge explain
+      passerelle bridge restart
+    """
 
 
 @bridge.command()
@@ -71,7 +78,7 @@ async def _of_engine(url: str) -> tuple[EngineProbe, None]:
             await upstream.look(url)
         except BridgeError as error:
             raise Unreachable(f"{url}: {error.message}", "give the engine's address without a path") from error
-        if upstream.support is None:
+        if upstream.known.supports is None:
             raise PasserelleError(f"{url} answers, but not a plain chat completion", "try it with curl first")
         return await upstream.probe(url), None
 

@@ -6,18 +6,30 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.blocks import Blocks
+from bridge.arguments import Guard
+from bridge.blocks import (
+    PING,
+    Blocks,
+    Sent,
+    as_json,
+    block_delta,
+    block_start,
+    frame,
+    message,
+    message_delta,
+    signature_delta,
+)
 from bridge.decode import Part
-from bridge.encode import Sent
-from bridge.guard import Guard
-from tests.bridge.chunks import recorded
+from bridge.report import Turn
+from tests.bridge.chunks import events, recorded
 from tests.bridge.test_decode import decode, parts
 
+OFF = Guard("off")
 FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 KINDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 
 
-def run(*events: Part, complete: bool = True, guard: Guard | None = None) -> list[Sent]:
+def run(*events: Part, complete: bool = True, guard: Guard = OFF) -> list[Sent]:
     blocks = Blocks("msg_1", guard)
     return [out for event in events for out in blocks.take(event)] + blocks.finish(complete)
 
@@ -78,7 +90,7 @@ def test_interleaved_calls_are_held_and_replayed() -> None:
 
 
 def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
-    blocks = Blocks("msg_1")
+    blocks = Blocks("msg_1", OFF)
     blocks.take(part(0, '{"x":1}', "A"))
     assert blocks.take(part(1, '{"y":', "B")) == [
         stopped(0),
@@ -110,7 +122,7 @@ def test_a_call_without_an_id_gets_one() -> None:
 
 
 def test_abandon_closes_only_what_is_open() -> None:
-    blocks = Blocks("msg_1")
+    blocks = Blocks("msg_1", OFF)
     blocks.take(part(0, '{"x":', "A"))
     blocks.take(text("held"))
     assert blocks.abandon() == [stopped(0)]
@@ -159,7 +171,7 @@ def test_recorded_parallel_calls_come_out_whole() -> None:
 
 
 def test_what_was_held_is_sent_as_soon_as_the_call_before_it_is_whole() -> None:
-    blocks = Blocks("msg_1")
+    blocks = Blocks("msg_1", OFF)
     blocks.take(part(0, '{"x":', "A"))
     assert blocks.take(text("held")) == []
     assert [out["type"] for out in blocks.take(part(0, "1}"))] == [
@@ -195,3 +207,59 @@ def test_blocks_are_sequential_whatever_comes(events: list[Part]) -> None:
     got = shape(run(*events))
     thought = "".join(content for kind, _, content in got if kind == "thinking")
     assert thought.split() == "".join(one.text for one in events if one.kind == "thinking").split()
+
+
+def counted(prompt: int, cached: int | None, output: int, model: str = "m") -> Turn:
+    return Turn("msg_1", "s", "main", model, input_tokens=prompt, cached_tokens=cached, output_tokens=output)
+
+
+NONE = counted(1, None, 2)
+
+
+@given(st.text(), st.integers(0, 99))
+def test_every_frame_is_one_event_whatever_the_text(text: str, index: int) -> None:
+    sent = [
+        {"type": "message_start", "message": message(counted(1, None, 2, model=text), [])},
+        block_start(index, "tool_use", text, text),
+        block_delta(index, "tool_use", text),
+        block_delta(index, "text", text),
+        block_delta(index, "thinking", text),
+        signature_delta(index, "msg_1"),
+        message_delta(NONE, "stop_sequence", text),
+    ]
+    got = events(b"".join(map(frame, sent)) + PING)
+    assert len(got) == 8
+    assert [data["delta"].get("text") for name, data in got if name == "content_block_delta"].count(text) == 1
+    assert got[0][1]["message"]["model"] == text
+
+
+def test_a_message_has_every_field_that_anthropics_has() -> None:
+    content = [{"type": "text", "text": "a"}]
+    assert json.loads(as_json(message(counted(10, 4, 2), content, stop_reason="end_turn"))) == {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": content,
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 6,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 4,
+            "output_tokens": 2,
+        },
+    }
+
+
+def test_cached_tokens_are_never_more_than_the_prompt() -> None:
+    assert message_delta(counted(5, 9, 1))["usage"]["input_tokens"] == 0
+    assert message_delta(counted(5, None, 1))["usage"]["cache_read_input_tokens"] == 0
+
+
+def test_signatures_differ_and_are_stable() -> None:
+    def signature(index: int) -> str:
+        return str(signature_delta(index, "msg_1")["delta"]["signature"])
+
+    assert signature(0) == signature(0) != signature(1)
+    assert signature(0)

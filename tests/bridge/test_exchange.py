@@ -444,8 +444,8 @@ async def test_three_hundred_silent_streams_are_pinged_and_complete_and_health_d
 
 
 async def test_an_answer_in_one_piece_is_kept_alive_by_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.answer.PAD_FIRST_S", 0.05)
-    monkeypatch.setattr("bridge.answer.PAD_S", 0.05)
+    monkeypatch.setattr("bridge.turn.PAD_FIRST_S", 0.05)
+    monkeypatch.setattr("bridge.turn.PAD_S", 0.05)
 
     async def slow(call: Call) -> None:
         await asyncio.sleep(0.2)

@@ -10,8 +10,7 @@ import pytest
 
 from bridge import supervisor
 from bridge.errors import EngineUnreachable, SupervisorUnreachable
-from bridge.report import EngineState
-from bridge.supervisor import Refused, Supervisor
+from bridge.supervisor import EngineState, Refused, Supervisor
 from tests.bridge.pod import Pod, pod, serving, statuses
 from tests.bridge.running import until
 

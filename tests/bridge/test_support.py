@@ -10,13 +10,13 @@ ANSWER = json.dumps({"choices": [{"message": {"content": "a", "reasoning": None}
 
 
 def test_each_question_is_the_least_request_and_one_feature() -> None:
-    asked = {question.feature: question for question in questions("m")}
+    asked = questions("m")
     least = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
-    assert asked[PLAIN].body == least
-    assert asked["thinking_token_budget"].body == {**least, "thinking_token_budget": 16}
-    assert (asked["native"].path, asked["tokenize"].path) == ("/v1/messages", "/tokenize")
-    assert {one.path for one in asked.values()} == {"/v1/chat/completions", "/v1/messages", "/tokenize"}
-    assert all("path" not in one.body for one in asked.values())
+    assert asked[PLAIN] == ("/v1/chat/completions", least)
+    assert asked["thinking_token_budget"][1] == {**least, "thinking_token_budget": 16}
+    assert (asked["native"][0], asked["tokenize"][0]) == ("/v1/messages", "/tokenize")
+    assert {path for path, _ in asked.values()} == {"/v1/chat/completions", "/v1/messages", "/tokenize"}
+    assert all("path" not in body for _, body in asked.values())
     assert questions("m") == questions("m")
 
 
