@@ -1,14 +1,13 @@
 """What the control socket answers: the status, the orders to the pod, and the news for each bridge that watches."""
 
 import asyncio
-import math
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 
-from bootstrap import host, report
+from bootstrap import preflight, report
 from bootstrap.ctlsocket import Message, Tell
 from bootstrap.errors import Problem
 from bootstrap.pod import Pod
@@ -89,10 +88,9 @@ class Answers:
         }
 
     def status(self, log_after: int | None) -> report.Status:
-        pod, fleet, spec, count = self._pod, self._pod.fleet, self._pod.spec, self._pod.countdown
+        pod, fleet, spec = self._pod, self._pod.fleet, self._pod.spec
         log, log_next = pod.shop.journal.since(log_after)
         live, clients = pod.streams
-        stop_in_s = count.remaining_s if math.isfinite(count.remaining_s) and not count.busy else None
         return report.Status(
             version=report.VERSION,
             pid=os.getpid(),
@@ -115,7 +113,7 @@ class Answers:
             live=live,
             clients=clients,
             swap=fleet.swap,
-            idle=report.Idle(stop_in_s, pod.idle_off, pod.stopping),
+            idle=report.Idle(pod.stop_in_s, pod.idle_off, pod.stopping),
             hub=pod.hub_fault,
             code=pod.settings.code,
         )
@@ -127,8 +125,10 @@ class Answers:
             return
         while True:
             try:
-                cuda = cuda or host.cuda_version(await children.run((program,), env, SMI_LIMIT_S))
-                self._host = host.parse_query(await children.run((program, *host.QUERY), env, SMI_LIMIT_S), cuda)
+                cuda = cuda or preflight.cuda_version(await children.run((program,), env, SMI_LIMIT_S))
+                self._host = preflight.parse_query(
+                    await children.run((program, *preflight.QUERY), env, SMI_LIMIT_S), cuda
+                )
             except Problem as error:
                 self._host = report.Host(driver=self._host.driver, cuda=cuda, gpu_error=str(error))
             await asyncio.sleep(SMI_EVERY_S)

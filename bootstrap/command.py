@@ -1,7 +1,6 @@
-"""PodSpec -> argv and environment of the engine, for any of its models, and of the bridge. Pure.
+"""PodSpec -> argv and environment of the engine, for any of its models, and of the bridge. Pure."""
 
-What the spec leaves out is left out of the engine's flags too: no default of ours is forced on vLLM.
-"""
+# What the spec leaves out is left out of the engine's flags too: no default of ours is forced on vLLM.
 
 import json
 from collections.abc import Iterator, Mapping
@@ -36,10 +35,8 @@ def engine_argv(spec: PodSpec, key: str, vllm: tuple[str, ...], port: int) -> tu
 
 
 def engine_env(spec: PodSpec, key: str, inherited: Mapping[str, str], *, peer_to_peer: bool = True) -> dict[str, str]:
-    """What bootstrap inherited, without our own variables and the provider's key, then the settings', then [serve] env.
-
-    peer_to_peer: what preflight saw of the GPUs; NCCL hangs without a word where it tries and it cannot.
-    """
+    """What bootstrap inherited, but our own variables and the provider's key; then the settings', then [serve] env."""
+    # peer_to_peer: what preflight saw of the GPUs; NCCL hangs without a word where it tries and it cannot.
     # HF_HUB_OFFLINE is dropped: an image that sets it could never download a model. [serve] env may set it.
     env = _kept(inherited, "HF_HUB_OFFLINE", _PROVIDER_SECRET)
     if gpus(spec) > 1 and not peer_to_peer:

@@ -23,21 +23,14 @@ _GAUGE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What an engine has to do, and what moves while it does: token counters, and the KV usage during a prefill."""
-
-    requests: float = 0.0
-    progress: tuple[float, ...] = ()
-
-
 @dataclass(slots=True)
 class _Signs:
     # What was seen of one process of it.
 
     log: EngineLog
     moved_at: float
-    figures: Figures = Figures()
+    requests: float = 0.0  # what it has to do
+    progress: tuple[float, ...] = ()  # what moves while it does: token counters, and the KV usage during a prefill
     measured_at: float = -math.inf
     core_at: float | None = None
     dead_at: float | None = None
@@ -61,7 +54,7 @@ class Engine(Keeper):
 
     def may_end(self, live: int | None) -> bool:
         """Has it finished what it had, or will it never? `live`: the bridges' streams, where they tell."""
-        idle = self.signs.figures.requests == 0 if live is None else live == 0
+        idle = self.signs.requests == 0 if live is None else live == 0
         return idle or self.shop.clock() - self.signs.moved_at > STUCK_S
 
     def look(self) -> None:
@@ -75,21 +68,20 @@ class Engine(Keeper):
             self.tell("doomed", "its EngineCore process is gone")
         elif signs.dead_at is not None and now - signs.dead_at > DEAD_S:
             self.tell("doomed", f"its log says: {self._fatal()}")
-        elif signs.figures.requests and now - signs.moved_at > STALL_S:
-            self.tell("doomed", f"no token in {STALL_S:g} s, with {signs.figures.requests:g} requests")
+        elif signs.requests and now - signs.moved_at > STALL_S:
+            self.tell("doomed", f"no token in {STALL_S:g} s, with {signs.requests:g} requests")
 
     async def check(self) -> None:
         await super().check()
         signs, now = self.signs, self.shop.clock()
         if self.service.phase not in STARTING and now - signs.measured_at >= METRICS_EVERY_S:
             signs.measured_at = now
-            seen = figures(await ask(f"{self.url}/metrics", METRICS_LIMIT_S))
-            moves = seen.progress != signs.figures.progress
-            if moves or not seen.requests:
-                signs.moved_at = now
-            if moves:
+            before = signs.progress
+            signs.requests, signs.progress = figures(await ask(f"{self.url}/metrics", METRICS_LIMIT_S))
+            if signs.progress != before:
                 signs.dead_at = None  # whatever its log said, it computes
-            signs.figures = seen
+            if signs.progress != before or not signs.requests:
+                signs.moved_at = now
 
     async def call(self, what: Call) -> None:
         await super().call(what)
@@ -114,9 +106,10 @@ class Engine(Keeper):
         return super()._spawn()
 
 
-def figures(metrics: bytes) -> Figures:
+def figures(metrics: bytes) -> tuple[float, tuple[float, ...]]:
+    """Requests, and what moves while there are any."""
     sums: dict[bytes, float] = defaultdict(float)
     for name, value in _GAUGE.findall(metrics):
         sums[name] += float(value)
     requests = sums.pop(b"num_requests_running", 0.0) + sums.pop(b"num_requests_waiting", 0.0)
-    return Figures(requests, tuple(sums[name] for name in sorted(sums)))
+    return requests, tuple(sums[name] for name in sorted(sums))

@@ -1,7 +1,6 @@
-"""What vLLM's log says of its start and of what is wrong with it: phases, figures, kernels, the fault. Pure.
+"""What vLLM's log says of its start and of what is wrong with it: phases, figures, kernels, the fault. Pure."""
 
-enginelog.toml and faults.toml hold every pattern.
-"""
+# enginelog.toml and faults.toml hold every pattern.
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
-"""What the engine's own interpreter is asked and told before an engine starts: `python -c THIS_TEXT VERB …`.
+"""What the engine's own interpreter is asked and told before an engine starts: `python -c THIS_TEXT VERB …`."""
 
-`torch` and `size REPO REVISION` answer in JSON. `apply STEP REPO REVISION WORD…` mends what a model needs, and says
-"there" where it was mended already; `undo` takes back what was applied. Both may be repeated.
-"""
+# `torch` and `size REPO REVISION` answer in JSON. `apply STEP REPO REVISION WORD…` mends what a model needs, and says
+# "there" where it was mended already; `undo` takes back what was applied. Both may be repeated.
 
 import importlib
 import json

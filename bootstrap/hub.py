@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bootstrap.errors import Usage
+from bootstrap.errors import Problem, Usage
 
 POLL_S = 5.0
 TAIL = 200_000  # bytes of the log that are mirrored
@@ -67,16 +67,24 @@ def blob_sha1(body: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
 
 
-def retry_s(status: int, headers: Mapping[str, str], text: str, failures: int) -> float:
-    """Seconds until the next try after a failure: what the Hub says, else doubling from the poll's own up to 5 min."""
-    if said := re.match(r"\d+$", headers.get("Retry-After", "")) or _WINDOW.search(headers.get("RateLimit", "")):
-        return float(said[said.lastindex or 0])
-    if status == 404:
-        return POLL_S
-    if status == 429:
-        about = re.search(r"in about (\d+) (hour|minute)", text)
-        return float(about[1]) * (3600.0 if about[2] == "hour" else 60.0) if about else 900.0
-    return min(300.0, POLL_S * 2.0 ** min(failures, 10))
+class Refused(Problem):
+    """What was asked for did not happen; `status` 0: no answer came."""
+
+    def __init__(self, text: str, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status, self.headers = status, headers or {}
+
+    def retry_s(self, failures: int) -> float:
+        """Seconds until the next try: what the Hub says, else doubling from the poll's own up to 5 min."""
+        limit = self.headers.get("RateLimit", "")
+        if said := re.match(r"\d+$", self.headers.get("Retry-After", "")) or _WINDOW.search(limit):
+            return float(said[said.lastindex or 0])
+        if self.status == 404:
+            return POLL_S
+        if self.status == 429:
+            about = re.search(r"in about (\d+) (hour|minute)", str(self))
+            return float(about[1]) * (3600.0 if about[2] == "hour" else 60.0) if about else 900.0
+        return min(300.0, POLL_S * 2.0 ** min(failures, 10))
 
 
 @dataclass(frozen=True, slots=True)

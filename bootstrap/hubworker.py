@@ -14,7 +14,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from email.message import Message
 from http.client import HTTPException
@@ -22,9 +23,11 @@ from pathlib import Path
 
 from bootstrap import hub
 from bootstrap.errors import Problem, failing_as
+from bootstrap.hub import Refused
 from bootstrap.report import VERSION
 
 _LIMIT_S = 8.0  # of each wait in an exchange
+_STOP_EVERY_S = 20.0
 _SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 
 
@@ -39,19 +42,10 @@ class Job:
     stop: str | None = None  # id of the pod that the provider is to stop
 
 
-class Refused(Problem):
-    """What was asked for did not happen; `status` 0: no answer came."""
-
-    def __init__(self, text: str, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status, self.headers = status, headers or {}
-
-
-def send(url: str, token: str | None, body: bytes | None = None, **headers: str) -> tuple[bytes, Message, str]:
+def send(url: str, token: str | None, header: tuple[str, str], body: bytes | None = None) -> tuple[bytes, Message, str]:
     """Body, headers and final URL of a 200. Errors: Refused, for everything else."""
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
     # RunPod's edge refuses urllib's own name.
-    request = urllib.request.Request(url, body, {"User-Agent": f"passerelle/{VERSION}", **names})
+    request = urllib.request.Request(url, body, {"User-Agent": f"passerelle/{VERSION}", header[0]: header[1]})
     if token:
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
@@ -85,7 +79,7 @@ class Hub:
         """None: it is still the file of this etag. Body, etag and commit are of one response."""
         where = hub.resolve_url(self._endpoint, self._store, revision, name)
         try:
-            body, headers, url = send(where, self._token, If_None_Match=f'"{etag}"')
+            body, headers, url = send(where, self._token, ("If-None-Match", f'"{etag}"'))
         except Refused as refused:
             if refused.status == 304:
                 return None
@@ -101,7 +95,7 @@ class Hub:
         url = hub.commit_url(self._endpoint, self._store)
         for delay_s in (1.0, 2.0, 3.0, 0.0):
             try:
-                send(url, self._token, body, Content_Type="application/x-ndjson")
+                send(url, self._token, ("Content-Type", "application/x-ndjson"), body)
                 return
             except Refused as refused:  # 412: somebody else committed at that moment
                 if refused.status != 412 or not delay_s:
@@ -133,39 +127,39 @@ def open_store(url: str) -> Hub | Folder:
 
 class Worker:
     def __init__(self, job: Job) -> None:
-        self._job, self._folder, self._etag, self._told = job, Path(job.folder), "", dict[str, str]()
-        self._found: dict[str, str | None] = {}
-        self._due, self._failures = dict[str, float](), dict[str, int]()
-        saved = self._folder / "pace.json"
-        self.pace = hub.Pace(**json.loads(saved.read_bytes())) if saved.exists() else hub.Pace()
+        self._job, self._etag, self._told, self._found = job, "", dict[str, str](), b""
+        self._due, self._failures = dict[str, float](), Counter[str]()
+        self._kept_pace = Path(job.folder, "pace.json")
+        self.pace = hub.Pace(**json.loads(self._kept_pace.read_bytes())) if self._kept_pace.exists() else hub.Pace()
 
     def round(self, *, urgent: bool = False, last: bool = False) -> None:
         """All that is due. urgent: now, and said even if it is nothing new; last: only what must not be lost."""
         if urgent:
             self._told, self._due, self._etag = {}, {}, ""
-        if not last:
-            self._do("config", self._job.config, self._watch)
-            self._do("stop", self._job.stop, self._stop)
-        self._do("mirror", self._job.mirror, lambda url: self._mirror(url, urgent=urgent or last))
+        if self._job.config and not last:
+            self._do("config", self._watch)
+        if self._job.stop and not last:
+            self._do("stop", self._stop)
+        if self._job.mirror:
+            self._do("mirror", lambda: self._mirror(urgent=urgent or last))
         say("")
 
-    def _do(self, task: str, target: str | None, work: Callable[[str], str]) -> None:
-        if target is None or time.time() < self._due.get(task, 0.0):
+    def _do(self, task: str, work: Callable[[], str]) -> None:
+        if time.time() < self._due.get(task, 0.0):
             return
         try:
-            said, self._failures[task] = work(target), 0
-        except Refused as refused:
-            said, failures = f"failed: {refused}", self._failures.get(task, 0)
-            self._due[task] = time.time() + hub.retry_s(refused.status, refused.headers, str(refused), failures)
-            self._failures[task] = failures + 1
+            said, self._failures[task] = work(), 0
         except Problem as problem:
             said = f"failed: {problem}"
+            if isinstance(problem, Refused):
+                self._due[task] = time.time() + problem.retry_s(self._failures[task])
+                self._failures[task] += 1
         if said.startswith("new ") or (said and said != self._told.get(task)):
             self._told[task] = said
             say(f"{task} {said}")
 
-    def _watch(self, url: str) -> str:
-        store = open_store(url)
+    def _watch(self) -> str:
+        store = open_store(self._job.config or "")
         file = store.fetch("pod.toml", self._etag, "main")
         if file is None:
             return "same"
@@ -175,15 +169,16 @@ class Worker:
             if refused.status != 404:
                 raise
             signed = None
-        told: dict[str, str | None] = {"body": base64.b64encode(file.body).decode(), "commit": file.commit}
-        told["signature"] = signed.body.decode(errors="replace") if signed else None
-        self._etag, before, self._found = file.etag, self._found, told
-        if told == before:
+        signature = signed.body.decode(errors="replace") if signed else None
+        body = base64.b64encode(file.body).decode()
+        found = json.dumps({"body": body, "commit": file.commit, "signature": signature}).encode()
+        self._etag, before, self._found = file.etag, self._found, found
+        if found == before:
             return "same"
-        replace_file(self._folder / "incoming.json", json.dumps(told).encode())
+        replace_file(Path(self._job.folder, "incoming.json"), found)
         return f"new {file.commit or file.etag}"
 
-    def _mirror(self, url: str, *, urgent: bool) -> str:
+    def _mirror(self, *, urgent: bool) -> str:
         with failing_as("cannot read the log"), open(self._job.log, "rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - hub.TAIL))
             tail = log.read()
@@ -191,22 +186,21 @@ class Worker:
         if not self.pace.allows(blob, time.time(), urgent=urgent):
             return ""
         try:
-            open_store(url).put(f"etat/{self._job.mirrored_as}.log", tail)
+            open_store(self._job.mirror or "").put(f"etat/{self._job.mirrored_as}.log", tail)
             self.pace = self.pace.committed(blob, time.time(), self._job.every_s)
         except Refused as refused:
-            wait_s = hub.retry_s(refused.status, refused.headers, str(refused), 0)
-            self.pace = self.pace.barred(time.time() + wait_s)
+            self.pace = self.pace.barred(time.time() + refused.retry_s(0))
             raise
         finally:
-            replace_file(self._folder / "pace.json", json.dumps(asdict(self.pace)).encode())
+            replace_file(self._kept_pace, json.dumps(asdict(self.pace)).encode())
         return ""
 
-    def _stop(self, pod: str) -> str:
+    def _stop(self) -> str:
         # POST /v2/pods/{id}/action, again and again: the machine's end is the only sure answer.
-        base = os.environ.get("RUNPOD_API_BASE_URL") or "https://api.runpod.io"
-        url, body = f"{base.rstrip('/')}/v2/pods/{pod}/action", b'{"action":"stop"}'
-        self._due["stop"] = time.time() + 20.0
-        send(url, os.environ.get("RUNPOD_API_KEY"), body, Content_Type="application/json")
+        base = (os.environ.get("RUNPOD_API_BASE_URL") or "https://api.runpod.io").rstrip("/")
+        self._due["stop"] = time.time() + _STOP_EVERY_S
+        json_body = ("Content-Type", "application/json"), b'{"action":"stop"}'
+        send(f"{base}/v2/pods/{self._job.stop}/action", os.environ.get("RUNPOD_API_KEY"), *json_body)
         return "asked"
 
 

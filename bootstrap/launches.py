@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import socket
@@ -48,6 +49,11 @@ class Settings:
             return None
         beside = Path(program).with_name("python3")
         return str(beside) if beside.exists() else shutil.which("python3", path=self.environ.get("PATH"))
+
+    @property
+    def weights(self) -> str:
+        """The folder that downloads go to, or one of the same disk."""
+        return next((path for path in (self.environ.get("HF_HOME", ""), "/workspace") if os.path.isdir(path)), "/")
 
     @property
     def path(self) -> dict[str, str]:

@@ -1,8 +1,7 @@
-"""One raw line of a child's output -> what is kept of it: clean text, level, bounded length. Pure.
+"""One raw line of a child's output -> what is kept of it: clean text, level, bounded length. Pure."""
 
-vLLM writes `(EngineCore pid=1) INFO 11-29 12:54:32 [core.py:114] text`, uvicorn in it `(APIServer pid=1) INFO: text`;
-the bridge begins its lines with the level's word, in small letters.
-"""
+# vLLM writes `(EngineCore pid=1) INFO 11-29 12:54:32 [core.py:114] text`, uvicorn in it `(APIServer pid=1) INFO: text`;
+# the bridge begins its lines with the level's word, in small letters.
 
 import re
 

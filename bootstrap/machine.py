@@ -1,7 +1,6 @@
-"""One supervised service as a table (machine.toml): step(service, event, now) -> (service, actions). Pure.
+"""One supervised service as a table (machine.toml): step(service, event, now) -> (service, actions). Pure."""
 
-At most one live process that does not drain. After "stop" nothing is spawned; `now` is monotonic seconds.
-"""
+# At most one live process that does not drain. After "stop" nothing is spawned; `now` is monotonic seconds.
 
 import math
 import tomllib

@@ -1,7 +1,6 @@
-"""(running, wanted) -> Plan: what a publish would restart. Pure; the pod and the operator's side compute the same.
+"""(running, wanted) -> Plan: what a publish would restart. Pure; the pod and the operator's side compute the same."""
 
-Commands and environments are compared, not settings: a change that does nothing restarts nothing.
-"""
+# Commands and environments are compared, not settings: a change that does nothing restarts nothing.
 
 from dataclasses import dataclass
 from typing import Any, Literal

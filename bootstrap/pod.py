@@ -4,17 +4,17 @@ import asyncio
 import base64
 import contextlib
 import json
-import math
 import socket
 import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from bootstrap import idle, launches
+from bootstrap import launches
 from bootstrap.command import TOKENS, sleeps
 from bootstrap.errors import Problem, failing_as
 from bootstrap.fleet import Fleet
+from bootstrap.idle import Idle
 from bootstrap.keeper import Keeper, Launch, Shop
 from bootstrap.launches import Settings
 from bootstrap.machine import BRIDGE, Event
@@ -36,8 +36,7 @@ class Pod:
         self.desktop = Keeper(launches.desktop(settings), shop)
         self.hub = Keeper(Launch("hub"), shop)
         self.watchers: dict[object, tuple[int, int]] = {}  # what each bridge that watches tells: live turns, clients
-        self.idle, self.countdown = idle.Idle(shop.clock()), idle.Countdown(math.inf, False, False)
-        self.stopping = False  # the provider is asked to stop the machine
+        self.idle, self.stopping = Idle(shop.clock()), False  # stopping: the provider is asked to stop the machine
         self._ports, self._cried, self._preloaded = dict[str, int](), False, None
         self._hub_said, self._looked = dict[str, str](), asyncio.Event()
 
@@ -179,7 +178,7 @@ class Pod:
 
     def keep(self) -> None:
         """Not idle, says the operator; a stop that was asked for is asked no longer."""
-        self.idle, self.stopping = idle.keep(self.idle, self.shop.clock()), False
+        self.idle, self.stopping = self.idle.keep(self.shop.clock()), False
         self._keep_hub()
 
     def start_desktop(self) -> None:
@@ -234,15 +233,20 @@ class Pod:
         self._cried = dead
 
     def _watch_idleness(self) -> None:
-        figures = self.fleet.engine.signs.figures if self.fleet.engine and self.fleet.phase == "serving" else None
-        signs = idle.Signs(self.streams[1])
-        if figures:
-            signs = replace(signs, running=figures.requests, tokens=sum(figures.progress))
-        minutes = self.spec.idle.stop_after_minutes if self.spec and not self.idle_off else None
-        self.idle, self.countdown = idle.step(self.idle, signs, minutes and minutes * 60.0, self.shop.clock())
-        if self.countdown.due and not self.stopping:
-            self.shop.journal.say("warning", f"idle for {minutes:g} minutes: the pod stops itself")
+        signs, now = self.fleet.engine.signs if self.fleet.engine else None, self.shop.clock()
+        if signs and self.fleet.phase == "serving":
+            self.idle = self.idle.see(now, self.streams[1], signs.requests, sum(signs.progress))
+        else:
+            self.idle = self.idle.see(now, self.streams[1])
+        if self.stop_in_s == 0.0 and not self.stopping:
+            self.shop.journal.say("warning", "idle for too long ([idle] stop_after_minutes): the pod stops itself")
             self.stop_pod()
+
+    @property
+    def stop_in_s(self) -> float | None:
+        """None: it is not idle, or would not stop."""
+        minutes = self.spec.idle.stop_after_minutes if self.spec and not self.idle_off else None
+        return None if minutes is None or self.idle.busy else self.idle.remaining_s(minutes * 60.0, self.shop.clock())
 
     def _preload(self) -> None:
         spec, engine = self.spec, self.fleet.engine

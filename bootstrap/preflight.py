@@ -1,7 +1,6 @@
-"""Go or no-go before any download: what the machine is asked, what its answers mean, and whether it will do. Pure.
+"""Go or no-go before any download: what the machine is asked, what its answers mean, and whether it will do. Pure."""
 
-An answer that is missing or cannot be read is not known, and what is not known stops nobody.
-"""
+# An answer that is missing or cannot be read is not known, and what is not known stops nobody.
 
 import json
 import re
@@ -11,10 +10,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from bootstrap import host
 from bootstrap.command import gpus as gpus_of
 from bootstrap.command import sleeps
-from bootstrap.report import Check, Host, Preflight
+from bootstrap.report import Check, Gpu, Host, Preflight
 from bootstrap.spec import PodSpec
 from bootstrap.toml_reader import data
 
@@ -23,6 +21,38 @@ ENGINE_SIDE = ("-c", files("bootstrap").joinpath("engineside.py").read_text("utf
 _DATA = data("preflight.toml")
 _LIMITS = _DATA["limits"]
 _GIB = 1 << 30
+_FIELDS = (
+    "index,name,memory.used,memory.total,utilization.gpu,power.draw,temperature.gpu,driver_version,pstate,compute_cap"
+)
+QUERY = (f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits")
+_CUDA = re.compile(r"CUDA Version\s*: ?([0-9]+\.[0-9]+)")
+
+
+def cuda_version(text: str) -> str | None:
+    """The highest CUDA version that the driver offers, of the header of `nvidia-smi` or of `nvidia-smi -q`."""
+    return found[1] if (found := _CUDA.search(text)) else None
+
+
+def parse_query(text: str, cuda: str | None) -> Host:
+    """The output of `nvidia-smi` with QUERY. A line that is no row of it (a lost GPU's) becomes `gpu_error`."""
+    gpus: list[Gpu] = []
+    driver = error = None
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != 10 or not cells[0].isdigit():
+            error = error or line[:200]
+            continue
+        driver = driver or (cells[7] if cells[7][:1].isdigit() else None)
+        used, total, busy, power, heat, _, _, capability = map(_number, cells[2:])
+        pstate = cells[8] if re.fullmatch(r"P\d+", cells[8]) else None
+        gpus.append(Gpu(int(cells[0]), cells[1], used, total, busy, power, heat, pstate, capability))
+    return Host(driver=driver, cuda=cuda, gpus=tuple(gpus), gpu_error=error)
+
+
+def peer_to_peer(text: str) -> bool:
+    """The matrix of `nvidia-smi topo -m`: False where two GPUs are joined only across CPU sockets ("SYS")."""
+    rows = [line.split("\t") for line in text.splitlines() if re.match(r"GPU\d+\t", line)]
+    return not any(cell.strip() == "SYS" for row in rows for cell in row[1 : len(rows) + 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +71,7 @@ def questions(spec: PodSpec, python: str, weights: str) -> dict[str, tuple[str, 
     """Commands by name. `python`: the engine's interpreter. `weights`: the folder that downloads go to."""
     asked = {name: row["ask"].split() for name, row in _DATA["questions"].items()}
     asked["disk"].append(weights)
-    asked |= {"gpus": ["nvidia-smi", *host.QUERY], "torch": [python, *ENGINE_SIDE, "torch"]}
+    asked |= {"gpus": ["nvidia-smi", *QUERY], "torch": [python, *ENGINE_SIDE, "torch"]}
     for key, model in spec.models.items():
         asked[f"model {key}"] = [python, *ENGINE_SIDE, "size", model.repo, model.revision or ""]
     return {name: tuple(argv) for name, argv in asked.items()}
@@ -53,12 +83,12 @@ def facts(outputs: Mapping[str, str]) -> Facts:
     figures = {name: _figure(row, said[name]) for name, row in _DATA["questions"].items() if "figure" in row}
     rams = [figures[name] for name in ("memory", "memory_limit") if figures[name] is not None]
     return Facts(
-        host=host.parse_query(said["gpus"], host.cuda_version(said["driver"])),
+        host=parse_query(said["gpus"], cuda_version(said["driver"])),
         torch=_json(said["torch"]),
         models={name.removeprefix("model "): _json(said[name]) for name in outputs if name.startswith("model ")},
         figures=figures | {"ram": min(rams, default=None)},
         xids=tuple(int(found) for found in re.findall(r"NVRM: Xid \(.*?\): (\d+)", said["kernel"])),
-        peer_to_peer=host.peer_to_peer(said["topology"]),
+        peer_to_peer=peer_to_peer(said["topology"]),
     )
 
 
@@ -142,3 +172,8 @@ def _figure(row: Mapping[str, Any], text: str) -> float | None:
 
 def _major(version: str | None) -> Any:
     return int(version.split(".")[0]) if version else None
+
+
+# None for [N/A], [Not Supported], [Unknown Error], [GPU is lost].
+def _number(cell: str) -> float | None:
+    return float(cell) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", cell) else None

@@ -68,8 +68,6 @@ class Preparing:
 
     async def _judge(self, spec: PodSpec) -> None:
         env, outputs = self._settings.environ, dict[str, str]()
-        # The folder that downloads go to, or one of the same disk.
-        weights = next((path for path in (env.get("HF_HOME", ""), "/workspace") if os.path.isdir(path)), "/")
 
         async def ask(name: str, argv: tuple[str, ...]) -> None:
             try:
@@ -78,7 +76,7 @@ class Preparing:
                 self._shop.journal.say("info", f"preflight: {name} is not known: {problem}")
 
         async with asyncio.TaskGroup() as tasks:
-            for name, argv in preflight.questions(spec, self._settings.engine_python or "", weights).items():
+            for name, argv in preflight.questions(spec, self._settings.engine_python or "", self._settings.weights).items():
                 if shutil.which(argv[0], path=env.get("PATH")):
                     tasks.create_task(ask(name, argv))
         facts = preflight.facts(outputs)
@@ -96,7 +94,7 @@ class Preparing:
         for key in spec.preload.models:
             model = spec.models.get(key)
             repo, revision = (model.repo, model.revision) if model else (key, None)
-            if hf is None or repo in self._preloaded or os.path.isdir(repo):
+            if hf is None or repo in self._preloaded or os.path.isdir(repo):  # noqa: ASYNC240
                 continue
             self._preloaded.add(repo)
             argv = ("nice", "-n", "19", hf, "download", repo, *(("--revision", revision) if revision else ()))

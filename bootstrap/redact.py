@@ -1,7 +1,6 @@
-"""What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure.
+"""What may leave the pod: removes known secrets and what looks like one, or else the whole line. Pure."""
 
-redact.toml has what looks like one.
-"""
+# redact.toml has what looks like one.
 
 import base64
 import re

@@ -1,7 +1,6 @@
-"""pod.toml -> PodSpec, strictly: an unknown key, a wrong type or a bad value is an error with its line. Pure.
+"""pod.toml -> PodSpec, strictly: an unknown key, a wrong type or a bad value is an error with its line. Pure."""
 
-settings.toml is the schema. None leaves the matter to vLLM. docs/config.md describes every key.
-"""
+# settings.toml is the schema. None leaves the matter to vLLM. docs/config.md describes every key.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

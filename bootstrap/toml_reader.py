@@ -1,7 +1,6 @@
-"""Reads checked values out of a TOML document, and turns whatever is wrong into a SpecError with its line. Pure.
+"""Reads checked values out of a TOML document, and turns whatever is wrong into a SpecError with its line. Pure."""
 
-The schema is a tree of rows (settings.toml), each of a kind (kinds.toml); both files say what their keys mean.
-"""
+# The schema is a tree of rows (settings.toml), each of a kind (kinds.toml); both files say what their keys mean.
 
 import difflib
 import math
@@ -81,13 +80,13 @@ def word(text: str, row: Row) -> Any:
 
 def wrong(value: Any, row: Row) -> str | None:
     """What a value must be and is not, to follow the key's name; None when nothing is wrong."""
-    if type(value) in _types(row["type"]) and _fits(value, row):
+    if _is_one_of(row["type"], value) and _fits(value, row):
         return None
     return str(row["wants"]).format_map({**row, "options": ", ".join(f'"{each}"' for each in row.get("options", ()))})
 
 
-def _types(names: str) -> list[type]:
-    return [each for name in names.split("/") for each in _TYPES[name]]
+def _is_one_of(names: str, value: Any) -> bool:
+    return any(type(value) in _TYPES[name] for name in names.split("/"))
 
 
 def _fits(value: Any, row: Row) -> bool:
@@ -97,15 +96,12 @@ def _fits(value: Any, row: Row) -> bool:
     return (
         row.get("above", -math.inf) < size <= row.get("most", math.inf)
         and row.get("least", 0) <= size
-        and all(_is_line(part) and re.fullmatch(row.get("pattern", ".+"), part) for part in parts)
-        and all(type(each) in _types(row["values"]) and "\0" not in str(each) for each in values)
+        and all(isinstance(part, str) and part.isprintable() and part.strip() for part in parts)
+        and all(re.fullmatch(row.get("pattern", ".+"), part) for part in parts)
+        and all(_is_one_of(row["values"], each) and "\0" not in str(each) for each in values)
         and value in row.get("options", [value])
         and not ("unique" in row and len(set(value)) < len(value))
     )
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and bool(value.strip())
 
 
 class Reader:
@@ -159,15 +155,12 @@ def line_of(text: str, path: Path) -> int | None:
     begin, found, deepest = 1, None, 0
     for end in range(1, len(lines) + 1):
         try:
-            depth = _depth(tomllib.loads("\n".join(lines[:end])), path)
+            table, depth = tomllib.loads("\n".join(lines[:end])), 0
         except tomllib.TOMLDecodeError:
             continue
+        while depth < len(path) and isinstance(table, dict) and path[depth] in table:
+            table, depth = table[path[depth]], depth + 1
         if depth > deepest:
             found, deepest = begin, depth
         begin = end + 1
     return found
-
-
-def _depth(table: Any, path: Path) -> int:
-    known = bool(path) and isinstance(table, dict) and path[0] in table
-    return 1 + _depth(table[path[0]], path[1:]) if known else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.engine import CORE_GONE_S, DEAD_S, STALL_S, STUCK_S, Engine, Figures, figures
+from bootstrap.engine import CORE_GONE_S, DEAD_S, STALL_S, STUCK_S, Engine, figures
 from bootstrap.keeper import Launch
 from bootstrap.machine import ENGINE, Event
 from tests.bootstrap.answering import answering
@@ -100,7 +100,7 @@ async def test_what_failed_in_the_last_process_says_nothing_of_the_next(desk: Be
 
 async def test_requests_without_progress(desk: Bench) -> None:
     engine = serving(desk)
-    engine.signs.figures = Figures(3.0, (10.0, 0.5))
+    engine.signs.requests, engine.signs.progress = 3.0, (10.0, 0.5)
     desk.now = STALL_S
     engine.look()
     assert killed(desk, engine) is None
@@ -127,13 +127,13 @@ async def test_any_counter_that_moves_is_progress(desk: Bench) -> None:
 
 async def test_when_a_draining_engine_may_end(desk: Bench) -> None:
     engine = serving(desk)
-    engine.signs.figures = Figures(2.0, (1.0,))
+    engine.signs.requests, engine.signs.progress = 2.0, (1.0,)
     assert not engine.may_end(live=None)
     assert not engine.may_end(live=1)
     assert engine.may_end(live=0), "the bridge knows better than figures of two seconds ago"
-    engine.signs.figures = Figures()
+    engine.signs.requests = 0.0
     assert engine.may_end(live=None)
-    engine.signs.figures = Figures(2.0, (1.0,))
+    engine.signs.requests, engine.signs.progress = 2.0, (1.0,)
     desk.now = STUCK_S + 1.0
     assert engine.may_end(live=1), "what is stuck will never finish"
 
@@ -158,6 +158,5 @@ def test_figures_are_summed_over_engines_and_nothing_else_is_read() -> None:
         b"vllm:generation_tokens_created 99\n"
         b"process_start_time_seconds 1.0\n"
     )
-    seen = figures(text)
-    assert (seen.requests, seen.progress) == (7.0, (1.5e6, 0.25, 10.0))
-    assert figures(b"<html>") == Figures()
+    assert figures(text) == (7.0, (1.5e6, 0.25, 10.0))
+    assert figures(b"<html>") == (0.0, ())

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bootstrap.errors import Usage
-from bootstrap.hub import CADENCE, Pace, Store, blob_sha1, commit_body, commit_url, parse, resolve_url, retry_s
+from bootstrap.hub import CADENCE, Pace, Refused, Store, blob_sha1, commit_body, commit_url, parse, resolve_url
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ QUOTA = "You have exceeded the rate limit for repository commits (128 per hour).
     ],
 )
 def test_when_to_ask_again(status: int, headers: dict[str, str], text: str, failures: int, seconds: float) -> None:
-    assert retry_s(status, headers, text, failures) == seconds
+    assert Refused(text, status, headers).retry_s(failures) == seconds
 
 
 def test_a_pace_is_fast_at_first_and_then_slow() -> None:
