@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from control.cli_help import THE_WAY, Verbs
 from control.errors import PasserelleError, UsageError
 from control.models import PodId, Target
 
@@ -26,27 +27,18 @@ THEMES = click.Choice(["dark", "light", "ansi"])
 OpenScreen = Callable[[Any, str | None], Any]
 """console.app.run: (session, theme) -> Outcome. Handed in, since control never imports the console."""
 
-EXAMPLES = """\b
-Examples:
-  passerelle demo                         six agents on an embedded pod, and the screen
-  passerelle demo --headless --seconds 20 --json
-  passerelle pod create                   an embedded pod of your own
-  passerelle connect                      what to set so that Claude Code talks to it
-  passerelle watch                        the screen
-  passerelle status --json                one look, for scripts
-  passerelle pod stop                     the end of compute, verified
-"""
-
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run one verb's work to its end."""
     return asyncio.run(work)
 
 
-@click.group(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Verbs, epilog=THE_WAY, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="passerelle", message="passerelle %(version)s")
 def cli() -> None:
-    """Watch and steer the GPU pod that serves your Claude Code agents."""
+    """Watch and steer the GPU pods that serve your Claude Code agents: rent, publish, connect, see, stop."""
 
 
 async def choose(pod_id: str | None) -> PodId:
@@ -71,6 +63,11 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
     """One look at a pod: is it working, what limits it, what does it cost.
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unreachable.
+
+    \b
+    Examples:
+      passerelle status
+      passerelle status k3v9x0q2ab --json
     """
     from control.observe.snapshot import EXIT_CODES, Snapshot
     from control.observe.sources import Watch
@@ -97,7 +94,15 @@ def status(pod: str | None, as_json: bool, seconds: float) -> None:
 @click.option("--theme", type=THEMES, help="Colours; dark unless named.")
 @click.pass_obj
 def watch(screen: OpenScreen | None, pod: str | None, theme: str | None) -> None:
-    """The screen: watch a pod live, and stop it with one key."""
+    """The screen: watch a pod live, and stop it with one key.
+
+    While it is open it keeps the pod's budget: warns at 80 %, and at 100 % counts down 30 s and stops the pod, once.
+
+    \b
+    Examples:
+      passerelle watch
+      passerelle watch k3v9x0q2ab --theme light
+    """
     from control.observe.session import PodSession
     from control.providers import find_even_unheard
 
@@ -134,9 +139,11 @@ def run(argv: list[str], screen: OpenScreen | None) -> int:
         cli_fleet_up,
         cli_link,
         cli_log,
+        cli_pod_life,
     )
 
     cli_create.register(cli)
+    cli_pod_life.register(cli)
     cli_cost.register(cli)
     cli_config.register(cli)
     cli_demo.register(cli)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from control.cli import echo_json, run_async
+from control.cli_help import Verbs
 from control.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=
 code_option = click.option("--code", "with_code", is_flag=True, help="This version of passerelle's pod code too.")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def config() -> None:
     """The pod's configuration, pod.toml (docs/config.md).
 

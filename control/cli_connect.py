@@ -172,7 +172,7 @@ def status_line() -> None:
     """One line for Claude Code's status line, from the session on stdin: the model, and the window's true fill.
 
     \b
-    In a settings file of Claude Code (`passerelle connect --settings` writes it):
+    Example, in a settings file of Claude Code (`passerelle connect --settings` writes it):
       "statusLine": {"type": "command", "command": "passerelle statusline"}
     """
     told = os.environ.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "")

@@ -254,7 +254,12 @@ def _show_requests(provider: RunPodProvider, order: Order, planned: tuple[Attemp
 @machine_options
 @as_json_option
 def offers(as_json: bool, **asked: Any) -> None:
-    """What RunPod has now, cheapest first: GPU types, stock, price, CUDA versions, data centres."""
+    """What RunPod has now, cheapest first: GPU types, stock, price, CUDA versions, data centres.
+
+    \b
+    Example:
+      passerelle pod offers --gpu a40 --gpu pro6000 --max-price 2
+    """
     from control.providers import open_rented
     from control.runpod import gpus
     from control.runpod.offers import cheapest_first

@@ -29,6 +29,10 @@ def doctor(as_json: bool) -> None:
     """Look at keys, Hub, SSH key, Claude Code and this machine, and say what to mend. Nothing is changed.
 
     Exit code: 0 all well, 1 a warning, 2 something is missing or broken.
+
+    \b
+    Example:
+      passerelle doctor --json
     """
     from control import checkup
     from control import doctor as judged

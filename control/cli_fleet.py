@@ -83,7 +83,12 @@ def _row(fleets: Fleets, found: Fleet) -> dict[str, object]:
 @fleet.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """Every fleet: its address, whether its front runs, its replicas."""
+    """Every fleet: its address, whether its front runs, its replicas.
+
+    \b
+    Example:
+      passerelle fleet list --json
+    """
     from control.fleet.store import Fleets
 
     fleets = Fleets(home())
@@ -109,6 +114,10 @@ def status(name: str | None, as_json: bool, seconds: float) -> None:
     """One look at a fleet: its front, and a row per replica with load, cache, rates and cost.
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unreachable.
+
+    \b
+    Example:
+      passerelle fleet status night
     """
     from control.fleet.look import look
     from control.fleet.store import Fleets
@@ -166,6 +175,10 @@ def start(name: str | None, as_json: bool) -> None:
     """Start a stopped fleet again: its pods, where they are stopped, and its front.
 
     Exit code: 0 all serve, 1 some do, 2 none does.
+
+    \b
+    Example:
+      passerelle fleet start night
     """
     from control.fleet import life
     from control.fleet.store import Fleets
@@ -188,6 +201,10 @@ def stop(name: str | None, front_only: bool, as_json: bool, dry_run: bool) -> No
     """End a fleet's front, stop its pods, and wait until each stop is verified.
 
     Exit code: 0 all are stopped, 3 one may still cost.
+
+    \b
+    Example:
+      passerelle fleet stop night
     """
     from control.errors import Unreachable
     from control.fleet import life
@@ -220,7 +237,12 @@ def stop(name: str | None, front_only: bool, as_json: bool, dry_run: bool) -> No
 @click.option("--yes", is_flag=True, help="Do not ask: the pods' disks are lost.")
 @dry_run_option
 def terminate(name: str, yes: bool, dry_run: bool) -> None:
-    """End a fleet and remove its pods with their disks."""
+    """End a fleet and remove its pods with their disks.
+
+    \b
+    Example:
+      passerelle fleet terminate night
+    """
     from control.fleet import life
     from control.fleet.store import Fleets
     from control.providers import provider_of

@@ -55,6 +55,10 @@ def up(
     Every pod that was made is the fleet's from that moment on, also when a later one cannot be had.
 
     Exit code: 0 all serve, 1 some do, 2 none does.
+
+    \b
+    Example:
+      passerelle fleet up 3
     """
     if not number and not pods:
         raise UsageError("how many pods?", "passerelle fleet up 3, or name some that are there: --pod POD")

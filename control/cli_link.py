@@ -11,9 +11,10 @@ from typing import TypeVar
 import click
 
 from control.cli import echo_json, run_async
+from control.cli_help import Verbs
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
-from control.models import PodId
+from control.models import Pod, PodId
 from control.providers import find_even_unheard
 from control.reach import Answer, Reach, Via, Way
 from control.ways import open_ways
@@ -64,7 +65,12 @@ def way_of(answer: Answer[T]) -> dict[str, object]:
 @pod_argument
 @json_option
 def restart_bridge(pod: str | None, as_json: bool) -> None:
-    """Start a new bridge on the same socket; the old one finishes its streams, so none is lost."""
+    """Start a new bridge on the same socket; the old one finishes its streams, so none is lost.
+
+    \b
+    Example:
+      passerelle bridge restart
+    """
     steer(pod, {"cmd": "restart", "service": "bridge"}, "the bridge of {pod} is being restarted", as_json)
 
 
@@ -72,7 +78,12 @@ def restart_bridge(pod: str | None, as_json: bool) -> None:
 @pod_argument
 @json_option
 def restart_engine(pod: str | None, as_json: bool) -> None:
-    """Restart the engine: it drains first, for a bounded time, and loads its model again."""
+    """Restart the engine: it drains first, for a bounded time, and loads its model again.
+
+    \b
+    Example:
+      passerelle engine restart
+    """
     steer(pod, {"cmd": "restart", "service": "engine"}, "the engine of {pod} is being restarted", as_json)
 
 
@@ -95,7 +106,15 @@ def swap(model: str, pod: str | None, as_json: bool) -> None:
 @click.option("--off", is_flag=True, help="Take new turns again.")
 @json_option
 def drain(pod: str | None, off: bool, as_json: bool) -> None:
-    """Refuse new turns for now (529, to be tried again) while the running ones finish."""
+    """Refuse new turns for now, while the running ones finish.
+
+    Clients get 529, and try again by themselves.
+
+    \b
+    Examples:
+      passerelle drain
+      passerelle drain --off
+    """
     done = "{pod} takes new turns again" if off else "{pod} takes no new turns; passerelle drain --off undoes it"
     steer(pod, {"cmd": "drain", "on": not off}, done, as_json)
 
@@ -104,8 +123,55 @@ def drain(pod: str | None, off: bool, as_json: bool) -> None:
 @pod_argument
 @json_option
 def keep(pod: str | None, as_json: bool) -> None:
-    """Cancel the stop that an idle pod has announced."""
+    """Cancel the stop that an idle pod has announced.
+
+    \b
+    Example:
+      passerelle keep
+    """
     steer(pod, {"cmd": "keep"}, "{pod} stays; its idle time counts from now", as_json)
+
+
+@click.command("apply")
+@pod_argument
+@json_option
+def apply_config(pod: str | None, as_json: bool) -> None:
+    """Have the pod look at its store now, and say what it did, or why it took nothing. It looks by itself every 5 s.
+
+    An engine that was given up is started again, too.
+
+    \b
+    Example:
+      passerelle config apply
+    """
+    steer(pod, {"cmd": "apply"}, "{pod} has looked at its store; see what is in force: passerelle boot", as_json)
+
+
+@click.command()
+@pod_argument
+@json_option
+def desktop(pod: str | None, as_json: bool) -> None:
+    """Start the pod's desktop: noVNC on port 6080, which is reached through SSH.
+
+    \b
+    Example:
+      passerelle desktop k3v9x0q2ab
+    """
+
+    async def work() -> tuple[Pod, Answer[dict[str, object]]]:
+        provider, found = await find_even_unheard(pod)
+        async with await open_ways(provider, found) as ways:
+            return found, await ways.reach.ask({"cmd": "desktop"})
+
+    found, answer = run_async(work())
+    if as_json:
+        echo_json({"pod": found.id, "answer": answer.value, **way_of(answer)})
+        return
+    click.echo(f"the desktop of {found.id} starts; its log says when it is there: passerelle log {found.id}")
+    if found.ssh is not None:
+        login = f"{found.ssh.user}@{found.ssh.host} -p {found.ssh.port}"
+        click.echo(f"  ssh -N -L 6080:127.0.0.1:6080 {login}     then http://127.0.0.1:6080")
+        click.echo(f"  ssh {login} cat /workspace/passerelle/desktop.password")
 
 
 @click.command()
@@ -116,6 +182,10 @@ def boot(pod: str | None, as_json: bool) -> None:
 
     Exit code: 0 it serves, 1 it is on the way or was only seen before, 2 it will not come up by itself, 3 nothing is
     known of it.
+
+    \b
+    Example:
+      passerelle boot
     """
     from control import boot as told
 
@@ -136,6 +206,10 @@ def link(pod: str | None, as_json: bool) -> None:
     """Try every way to a pod, and say which lead there.
 
     Exit code: 0 when the first one does, 1 when another does, 3 when none does.
+
+    \b
+    Example:
+      passerelle link k3v9x0q2ab
     """
 
     async def work(reach: Reach) -> list[dict[str, object]]:
@@ -166,7 +240,13 @@ async def _tried(way: Way) -> dict[str, object]:
 @click.argument("pod", metavar="POD")
 @click.option("--forget", is_flag=True, help="Forget it: the next contact pins the key that it then finds.")
 def ssh_key(pod: str, forget: bool) -> None:
-    """The SSH host key that is pinned for a pod."""
+    """The SSH host key that is pinned for a pod.
+
+    \b
+    Examples:
+      passerelle ssh-key k3v9x0q2ab
+      passerelle ssh-key k3v9x0q2ab --forget      after a stop and start that re-made its disk
+    """
     from control.hostkeys import HostKeys
     from control.ssh_keys import fingerprint
     from control.store import home
@@ -185,7 +265,7 @@ def group_of(cli: click.Group, name: str, about: str) -> click.Group:
     found = cli.commands.get(name)
     if isinstance(found, click.Group):
         return found
-    made = click.Group(name, help=about)
+    made = Verbs(name, help=about)
     cli.add_command(made)
     return made
 
@@ -193,6 +273,7 @@ def group_of(cli: click.Group, name: str, about: str) -> click.Group:
 def register(cli: click.Group) -> None:
     """Add these verbs to the command."""
     group_of(cli, "bridge", "The bridge in the pod.").add_command(restart_bridge)
-    group_of(cli, "engine", "The engine in the pod.").add_command(restart_engine)
-    for verb in (swap, drain, keep, boot, link, ssh_key):
+    group_of(cli, "engine", "The engine in the pod.\n\nExample: passerelle engine restart").add_command(restart_engine)
+    group_of(cli, "config", "The pod's configuration.").add_command(apply_config)
+    for verb in (swap, drain, keep, desktop, boot, link, ssh_key):
         cli.add_command(verb)

@@ -1,4 +1,4 @@
-"""The verbs of `passerelle pod` for a pod that is there. cli_create has those that make one."""
+"""The verbs of `passerelle pod` that look. cli_create has those that make a pod, cli_pod_life those that act on one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from control.cli import echo_json, run_async
-from control.cli_output import as_json_option, dry_run_option, end_progress, progress, row, say, would
+from control.cli_help import Verbs
+from control.cli_output import as_json_option, end_progress, progress, row, say
 from control.clock import Clock
 from control.cost import cost_accrued
-from control.models import Pod, PodId
+from control.models import Pod, PodId, PodState
 from control.phases import clock as minutes
 
 if TYPE_CHECKING:
     from control.provider import Provider
 
 
-@click.group()
+@click.group(cls=Verbs)
 def pod() -> None:
     """Create, list, stop, start and remove pods.
 
@@ -28,8 +29,8 @@ def pod() -> None:
       passerelle pod offers --gpu a40 --gpu pro6000                what RunPod has, and for how much
       passerelle pod create --provider runpod --gpu a40 --gpu ada --max-price 0.8 --budget 5
       passerelle pod list
-      passerelle pod restart engine
-      passerelle pod stop local-3f2a
+      passerelle pod wait
+      passerelle pod stop k3v9x0q2ab
     """
 
 
@@ -38,7 +39,11 @@ def pod() -> None:
 def list_(as_json: bool) -> None:
     """Every pod, newest first: the embedded ones, and those of the RunPod account.
 
-    Exit code 1 when a provider could not be asked: what it has is then missing from the list.
+    Exit code 1 when a provider could not be asked: what it has is then missing, or listed as it was last known.
+
+    \b
+    Example:
+      passerelle pod list --json
     """
     from control.providers import every_pod
 
@@ -53,7 +58,7 @@ def list_(as_json: bool) -> None:
         click.echo(f"{'POD':<15} {'STATE':<10} {'GPU':<12} {'$/H':>6} {'SPENT $':>8}  WHERE")
         for found in pods:
             click.echo(_line(found))
-    if failed:
+    if failed or any(found.state is PodState.UNKNOWN for found in pods):
         sys.exit(1)
 
 
@@ -74,7 +79,12 @@ def _line(found: Pod) -> str:
 @click.argument("pod_id", metavar="[POD]", required=False)
 @as_json_option
 def status(pod_id: str | None, as_json: bool) -> None:
-    """What the provider says of a pod. What the pod says of itself: passerelle status."""
+    """What the provider says of a pod. What the pod says of itself: passerelle status.
+
+    \b
+    Example:
+      passerelle pod status k3v9x0q2ab
+    """
     from control.providers import find
 
     found = run_async(find(pod_id, stopped_too=True))[1]
@@ -106,6 +116,11 @@ def wait(pod_id: str | None, within: float | None, as_json: bool) -> None:
     """Wait until a pod's engine serves, and say how far it is.
 
     Exit code: 0 it serves, 2 it never will, 3 it does not yet.
+
+    \b
+    Examples:
+      passerelle pod wait
+      passerelle pod wait k3v9x0q2ab --within 600 --json
     """
     from control.providers import find
 
@@ -132,99 +147,16 @@ async def until_serving(provider: Provider, pod_id: PodId, within: float | None)
 
 @pod.command()
 @click.argument("pod_id", metavar="[POD]", required=False)
-@as_json_option
-@dry_run_option
-def stop(pod_id: str | None, as_json: bool, dry_run: bool) -> None:
-    """End a pod's compute, and wait until that is verified."""
-    from control import waiting
-    from control.providers import find
-
-    async def work() -> Pod:
-        provider, found = await find(pod_id)
-        if dry_run:
-            return found
-        try:
-            return await waiting.exited(provider, found.id, Clock(), progress())
-        finally:
-            end_progress()
-
-    found = run_async(work())
-    if dry_run:
-        click.echo(would(found, "stop"))
-        return
-    disk = f"; its disk costs {found.price.disk_per_day:.2f} $/day" if found.price.disk_per_day else ""
-    spent = cost_accrued(found, Clock().now())
-    say(found, as_json, f"pod {found.id} is {found.state}, verified; it spent {spent:.2f} ${disk}")
-
-
-@pod.command()
-@click.argument("pod_id", metavar="POD")
-@as_json_option
-@dry_run_option
-def start(pod_id: str, as_json: bool, dry_run: bool) -> None:
-    """Start a stopped pod again.
-
-    A rented pod is tied to its machine: when that has no GPU free, it can only be made anew: pod create --like POD.
-    """
-    from control.providers import find
-
-    async def work() -> Pod:
-        provider, found = await find(pod_id)
-        return found if dry_run else await provider.start(found.id)
-
-    started = run_async(work())
-    if dry_run:
-        click.echo(would(started, "start"))
-        return
-    say(started, as_json, f"pod {started.id} starts; it will be at {started.url} (passerelle pod wait {started.id})")
-
-
-@pod.command()
-@click.argument("service", type=click.Choice(["bridge", "engine"]))
-@click.argument("pod_id", metavar="[POD]", required=False)
-def restart(service: str, pod_id: str | None) -> None:
-    """Restart the bridge (no stream is lost) or the engine (every stream is cut)."""
-    from control.observe.session import PodSession
-    from control.providers import find
-
-    async def work() -> PodId:
-        provider, found = await find(pod_id)
-        session = await PodSession.open(provider, found.id)
-        await session.restart(service)
-        return session.pod_id
-
-    click.echo(f"the {service} of {run_async(work())} is being restarted; see it: passerelle status")
-
-
-@pod.command()
-@click.argument("pod_id", metavar="POD")
-@click.option("--yes", is_flag=True, help="Do not ask: its disk is lost.")
-@dry_run_option
-def terminate(pod_id: str, yes: bool, dry_run: bool) -> None:
-    """Stop a pod and remove it with its disk. What is on a network volume stays."""
-    from control.providers import find
-
-    async def look() -> tuple[Provider, Pod]:
-        return await find(pod_id)
-
-    provider, found = run_async(look())
-    if dry_run:
-        click.echo(would(found, "terminate"))
-        return
-    if not yes:
-        what = f"{found.id} ({found.name})" if found.name else found.id
-        click.confirm(f"remove pod {what} with its disk, its logs and its configuration?", abort=True)
-    run_async(provider.terminate(found.id))
-    click.echo(f"pod {found.id} is gone")
-
-
-@pod.command()
-@click.argument("pod_id", metavar="[POD]", required=False)
 @click.option("--tail", default=200, show_default=True, type=click.IntRange(0, 5000), help="Lines to begin with.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until you stop it.")
 @click.option("--folder", is_flag=True, help="Of an embedded pod: print the folder of its log files.")
 def logs(pod_id: str | None, tail: int, follow: bool, folder: bool) -> None:
-    """What the provider kept of a pod's output, known secrets masked. What the pod itself tells: passerelle log."""
+    """What the provider kept of a pod's output, known secrets masked. What the pod itself tells: passerelle log.
+
+    \b
+    Example:
+      passerelle pod logs --tail 1000 --follow
+    """
     from control.errors import Refused
     from control.keys import HUGGING_FACE, RUNPOD, Keys, masked
     from control.local.provider import LocalProvider
@@ -245,15 +177,3 @@ def logs(pod_id: str | None, tail: int, follow: bool, folder: bool) -> None:
             click.echo(masked(f"{line.at} {line.text}".strip(), secrets))
 
     run_async(work())
-
-
-@pod.command()
-@click.argument("pod_id", metavar="POD")
-@click.option("--budget", type=click.FloatRange(min=0.01), metavar="DOLLARS", help="What it may spend in all.")
-@as_json_option
-def adopt(pod_id: str, budget: float | None, as_json: bool) -> None:
-    """Take over a rented pod that was made on another machine: its tokens are read from its environment at RunPod."""
-    from control.providers import open_rented
-
-    found = run_async(open_rented().adopt(PodId(pod_id), budget))
-    say(found, as_json, f"pod {found.id} ({found.name}) is yours: passerelle watch {found.id}")

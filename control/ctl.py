@@ -8,12 +8,12 @@ from typing import Any
 from control.errors import PasserelleError, Refused, Unreachable
 
 Request = dict[str, Any]
-"""{"cmd": "status" | "restart" | "swap" | "tail" | "apply" | "keep" | "stop-pod", …}; "drain" is the bridge's alone."""
+"""{"cmd": "status" | "tail" | …} or one of LIVE_ONLY, of which "drain" is the bridge's alone."""
 
 Response = dict[str, Any]
 """What came with {"ok": true}."""
 
-LIVE_ONLY = ("restart", "swap", "apply", "keep", "stop-pod", "drain")
+LIVE_ONLY = ("restart", "swap", "apply", "keep", "desktop", "stop-pod", "drain")
 """What changes something: it needs a pod that answers; the others can be read of one that does not."""
 
 CTL_REFUSED, CTL_UNREACHABLE = 2, 3

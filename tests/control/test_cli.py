@@ -127,7 +127,14 @@ def test_a_session_of_verbs(pod: Pod, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert run(["pod", "restart", "bridge"], None) == 0
     assert f"the bridge of {pod.id} is being restarted" in capsys.readouterr().out
-    assert run(["pod", "restart", "gpu"], None) == 64
+    assert run(["pod", "restart", "gpu"], None) == 2
+    assert "no local pod gpu" in capsys.readouterr().err
+    assert run(["pod", "restart", "engine", pod.id, "other"], None) == 64
+    assert run(["pod", "restart", "--dry-run"], None) == 0
+    assert f"would restart the processes of {pod.id}" in capsys.readouterr().out
+    assert run(["pod", "restart", pod.id], None) == 0
+    assert f"pod {pod.id} starts again" in capsys.readouterr().out
+    assert run(["pod", "wait", pod.id], None) == 0
     capsys.readouterr()
 
     assert run(["pod", "stop", pod.id], None) == 0

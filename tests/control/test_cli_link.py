@@ -47,6 +47,8 @@ def silent(home: Path) -> Iterator[Script]:
         (["drain"], "/pod/drain", {"on": True}),
         (["drain", "--off"], "/pod/drain", {"on": False}),
         (["keep"], "/pod/keep", {}),
+        (["config", "apply"], "/pod/apply", {}),
+        (["pod", "restart", "engine"], "/pod/restart", {"service": "engine"}),
     ],
 )
 def test_each_verb_by_the_bridge(
@@ -127,6 +129,23 @@ def test_a_drain_is_the_bridges_own(silent: Script, capsys: pytest.CaptureFixtur
     assert run(["drain", POD], None) == 3
     assert "passerelle bridge restart" in capsys.readouterr().err
     assert silent.asked == []
+
+
+def test_a_pod_is_asked_to_stop_itself(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    pod.bridge["POST /pod/stop"] = 200, OK
+    assert run(["pod", "stop", POD, "--by-itself"], None) == 1, "nobody has seen that it did"
+    assert f"pod {POD} was asked to stop itself; not verified: passerelle pod status {POD}" in capsys.readouterr().out
+    assert pod.asked == [("bridge", "POST /pod/stop", {})]
+
+
+def test_the_desktop_by_the_supervisor_where_the_bridge_has_no_word_for_it(
+    pod: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod.socket["desktop"] = OK
+    assert run(["desktop", POD], None) == 0
+    assert f"the desktop of {POD} starts" in capsys.readouterr().out
+    assert run(["desktop", POD, "--json"], None) == 0
+    assert json.loads(capsys.readouterr().out)["via"] == "socket"
 
 
 def test_link_tries_every_way(pod: Script, capsys: pytest.CaptureFixture[str]) -> None:

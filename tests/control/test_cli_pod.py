@@ -86,45 +86,6 @@ def test_a_session_of_verbs(rented: str, double: RunPodDouble, capsys: pytest.Ca
     assert Keys().tokens(PodId(rented)) is None
 
 
-def test_data_is_lost_only_after_a_yes(
-    rented: str, double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
-    assert run(["pod", "terminate", rented], None) == 130
-    assert not double.cloud.pods[rented].terminated
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "y")
-    assert run(["pod", "terminate", rented], None) == 0
-    assert double.cloud.pods[rented].terminated
-
-
-def test_a_full_host_says_how_to_go_on(rented: str, double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["pod", "stop", rented], None)
-    double.cloud.faults.host_full = True
-    capsys.readouterr()
-    assert run(["pod", "start", rented], None) == 2
-    err = capsys.readouterr().err
-    assert "not enough free GPUs" in err
-    assert f"passerelle pod create --like {rented}" in err
-
-
-def test_a_pod_of_another_machine_is_taken_over(
-    rented: str,
-    double: RunPodDouble,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("PASSERELLE_HOME", str(tmp_path / "elsewhere"))
-    assert run(["pod", "list"], None) == 0
-    assert "not ours (mine-" in capsys.readouterr().out
-    assert run(["pod", "adopt", rented, "--budget", "3", "--json"], None) == 0
-    taken = json.loads(capsys.readouterr().out)
-    assert (taken["ours"], taken["budget"]) == (True, 3.0)
-    tokens = Keys().tokens(PodId(rented))
-    assert tokens is not None
-    assert tokens.operator == double.cloud.pods[rented].body["env"]["PASSERELLE_OPERATOR_TOKEN"]
-
-
 def test_a_provider_that_cannot_be_asked_is_said(
     rented: str, double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +94,27 @@ def test_a_provider_that_cannot_be_asked_is_said(
     assert "not listed: runpod: " in capsys.readouterr().err
     assert run(["pod", "stop"], None) == 2
     assert "cannot tell which pods there are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", ["gateway", "key"])
+def test_what_is_known_is_listed_while_runpod_does_not_say(
+    rented: str,
+    double: RunPodDouble,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("control.runpod.client.BACKOFF_S", (0.0, 0.0))
+    if fault == "key":
+        monkeypatch.setenv("RUNPOD_API_KEY", "rpa_wrong")
+    else:
+        double.cloud.faults.gateway = 99
+    assert run(["pod", "list", "--json"], None) == 1, "what it says may not be so any more"
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["id"], found["state"], found["ssh"]["user"]) == (rented, "UNKNOWN", "root")
+    assert ("HTTP 401" if fault == "key" else "HTTP 502") in found["note"]
+    assert "rpa_wrong" not in found["note"]
+    assert run(["pod", "status", rented], None) == (2 if fault == "key" else 3)
 
 
 def test_waiting_is_given_up_when_it_was_asked_for(rented: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,21 @@ async def test_create_stop_start_terminate(rig: Rig) -> None:
     await rig.provider.terminate(made.id)
 
 
+async def test_a_running_pod_is_restarted_and_a_stopped_one_is_not(rig: Rig) -> None:
+    made = await rig.create()
+    before = await rig.until(made.id, PodState.RUNNING)
+    again = await rig.provider.restart(made.id)
+    assert (again.id, again.state in (PodState.STARTING, PodState.RUNNING)) == (made.id, True)
+    after = await rig.until(made.id, PodState.RUNNING)
+    assert after.url == before.url, "Claude Code's address stays"
+    await rig.provider.stop(made.id)
+    await rig.until(made.id, PodState.EXITED)
+    with pytest.raises(Refused, match="does not run") as refused:
+        await rig.provider.restart(made.id)
+    assert f"pod start {made.id}" in refused.value.remedy
+    assert (await rig.provider.get(made.id)).state is PodState.EXITED
+
+
 async def test_two_tokens_that_differ_per_pod(rig: Rig) -> None:
     made = await rig.create()
     tokens = await rig.provider.tokens(made.id)
@@ -125,7 +140,7 @@ async def test_the_newest_pod_is_listed_first(rig: Rig) -> None:
 
 @pytest.mark.parametrize("bad", ["nosuchpod", "../../etc", ""])
 async def test_a_pod_that_is_not_there(rig: Rig, bad: str) -> None:
-    for call in (rig.provider.get, rig.provider.stop, rig.provider.start, rig.provider.bill):
+    for call in (rig.provider.get, rig.provider.stop, rig.provider.start, rig.provider.restart, rig.provider.bill):
         with pytest.raises(NoSuchPod):
             await call(PodId(bad))
 

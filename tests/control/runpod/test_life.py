@@ -14,7 +14,7 @@ from control.models import PodState
 from control.runpod import life
 from control.runpod.client import PROXY
 from control.runpod.life import Record
-from control.runpod.wire import GpuUse, PodAnswer, Runtime, rfc3339
+from control.runpod.wire import Direct, GpuUse, PodAnswer, Runtime, Ssh, rfc3339
 
 T0 = 1_796_000_000.0
 NEW = Record("a1", "n", created_at=T0, made_here=True, ours=True, per_hour=0.44)
@@ -96,6 +96,19 @@ def test_missing_is_a_question_before_it_is_an_answer() -> None:
     assert states == [PodState.UNKNOWN, PodState.UNKNOWN, PodState.TERMINATED]
     back, _ = life.observe(young, answer("RUNNING"), T0 + 300, PROXY)
     assert (back.missing_since, back.missing_looks) == (None, 0)
+
+
+def test_the_addresses_stay_while_runpod_does_not_answer_or_does_not_know_it() -> None:
+    """SSH and the bridge may well be there while RunPod's API is down."""
+    ssh = Ssh(Direct("203.0.113.7", 30_022, "root"))
+    up, pod = life.observe(NEW, answer("RUNNING", ssh=ssh), T0 + 500, PROXY)
+    assert pod.ssh is not None
+    unheard = life.unheard(up, "HTTP 502", PROXY)
+    assert (unheard.state, unheard.note, unheard.ssh, unheard.url) == (PodState.UNKNOWN, "HTTP 502", pod.ssh, pod.url)
+    _, doubted = life.missing(up, T0 + 510, PROXY)
+    assert (doubted.state, doubted.ssh, doubted.url) == (PodState.UNKNOWN, pod.ssh, pod.url)
+    restarted = life.unheard(life.start_asked(up, T0 + 520), "HTTP 502", PROXY)
+    assert restarted.ssh is None, "another run has another port"
 
 
 def test_missing_after_it_was_removed_needs_two_looks_and_no_waiting() -> None:
