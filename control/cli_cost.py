@@ -11,15 +11,19 @@ import click
 from control import cost
 from control.cli import echo_json, run_async
 from control.cli_output import as_json_option, end_progress, progress
-from control.costs import Costs, lines, reckon
+from control.costs import Costs, Counted, lines, reckon
+from control.ledger import tokens_of
 from control.models import Account, Bill, Pod, Target
 from control.phases import clock as minutes
 
 if TYPE_CHECKING:
     from control.ledger import Ledger
+    from control.observe.updates import ReportSeen
     from control.provider import Provider
 
 LOOK_EVERY_S = 30.0
+LOOKS_INSIDE = 3
+"""For one at the provider: idle time is counted between two looks that are not far apart."""
 
 
 @click.command("cost")
@@ -34,7 +38,9 @@ LOOK_EVERY_S = 30.0
 @click.option("--no-account", is_flag=True, help="Leave the account's balance out: RunPod's library takes seconds.")
 @as_json_option
 def command(pod_id: str | None, budget: float | None, watch: bool, no_account: bool, as_json: bool) -> None:
-    """What a pod costs now, has cost, and still costs once it is stopped.
+    """What a pod costs, has cost, and still costs when it is stopped.
+
+    Idle time is known of the time in which a watch ran; dollars per million tokens also by the pod's own counters.
 
     Exit code: 0, 1 when 80 % of the budget is used, 2 when all of it is.
 
@@ -43,9 +49,9 @@ def command(pod_id: str | None, budget: float | None, watch: bool, no_account: b
       passerelle cost
       passerelle cost --budget 5 --watch      warns at 4 $, stops the pod at 5 $
     """
-    from control.providers import find
+    from control.providers import find_even_unheard
 
-    provider, found = run_async(find(pod_id, stopped_too=True))
+    provider, found = run_async(find_even_unheard(pod_id, stopped_too=True))
     if watch:
         found = run_async(_hold(provider, found, budget))
     known = run_async(_costs(provider, found, budget, not no_account))
@@ -62,9 +68,12 @@ async def _hold(provider: Provider, pod: Pod, limit: float | None) -> Pod:
     from control import waiting
     from control.clock import Clock
     from control.errors import Unreachable
+    from control.ledger import Ledger
     from control.models import PodState
+    from control.store import home
 
     say, clock, warned = progress(), Clock(), False
+    ledger = Ledger(home(), pod.id)
     while pod.state not in (PodState.EXITED, PodState.TERMINATED):
         spent = cost.cost_accrued(pod, clock.now())
         allowed = limit if limit is not None else pod.budget
@@ -78,7 +87,9 @@ async def _hold(provider: Provider, pod: Pod, limit: float | None) -> Pod:
             click.echo(f"\npasserelle: the budget of {allowed:.2f} $ is used up; stopping {pod.id}", err=True)
             pod = await waiting.exited(provider, pod.id, clock, say)
             break
-        await clock.sleep(LOOK_EVERY_S)
+        for _ in range(LOOKS_INSIDE):
+            await _look_inside(provider, pod, ledger, clock.now())
+            await clock.sleep(LOOK_EVERY_S / LOOKS_INSIDE)
         try:
             pod = await provider.get(pod.id)
         except Unreachable as error:
@@ -94,10 +105,10 @@ async def _costs(provider: Provider, pod: Pod, limit: float | None, ask_account:
 
     now = Clock().now()
     ledger = Ledger(home(), pod.id)
-    await _look_inside(provider, pod, ledger, now)
+    counted = await _look_inside(provider, pod, ledger, now)
     bills = await _bills(provider, pod)
     account = await _account(provider) if ask_account else Account(None, None, None, "not asked for")
-    return reckon(pod, bills, account, ledger.entry, limit if limit is not None else pod.budget, now)
+    return reckon(pod, bills, account, ledger.entry, limit if limit is not None else pod.budget, now, counted)
 
 
 async def _bills(provider: Provider, pod: Pod) -> tuple[Bill, ...]:
@@ -110,21 +121,33 @@ async def _bills(provider: Provider, pod: Pod) -> tuple[Bill, ...]:
         return ()
 
 
-async def _look_inside(provider: Provider, pod: Pod, ledger: Ledger, now: float) -> None:
-    """The engine's counters as they are now. A pod that does not answer adds nothing."""
+async def _look_inside(provider: Provider, pod: Pod, ledger: Ledger, now: float) -> Counted | None:
+    """The pod's counters as they are now. A pod that does not answer adds nothing."""
     from control.errors import PasserelleError
-    from control.ledger import tokens_of
     from control.observe.sources import read
     from control.podlink import PodLink
 
     if pod.url is None or pod.started_at is None:
-        return
+        return None
     try:
         async with PodLink(Target(pod.url, (await provider.tokens(pod.id)).operator)) as link:
             seen = read(await link.report())
     except PasserelleError:
-        return
+        return None
     ledger.see(bool(seen.report.turns), tokens_of(seen.metrics) if seen.metrics else None, now)
+    return counted_by(seen)
+
+
+def counted_by(seen: ReportSeen) -> Counted | None:
+    """The engine's counters, which say for how long it did what; else the bridge's, which know of tokens alone."""
+    report, metrics = seen.report, seen.metrics
+    tokens = tokens_of(metrics) if metrics else None
+    if tokens is not None and metrics is not None and metrics.start_time is not None:
+        return Counted(tokens, max(0.0, report.at - metrics.start_time), "engine")
+    totals = report.totals
+    if "input_tokens" not in totals or "output_tokens" not in totals:
+        return None
+    return Counted(cost.Tokens(totals["input_tokens"], totals["output_tokens"]), report.uptime_s, "bridge")
 
 
 async def _account(provider: Provider) -> Account:

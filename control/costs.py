@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from control import cost
 from control.ledger import Entry
@@ -10,6 +11,16 @@ from control.models import Account, Bill, Pod
 from control.phases import clock as minutes
 
 DAY = 24.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the pod itself has counted, for as long as it has counted it."""
+
+    tokens: cost.Tokens
+    seconds: float
+    by: Literal["engine", "bridge"]
+    """Whose counters: they begin anew with its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +41,34 @@ class Costs:
     billed_through: float | None
     estimate_off_by: float
     idle_share: float | None
+    """Of `watched_s`: only a watch that runs sees whether the engine has something to do."""
+    watched_s: float
     per_million: cost.PerMillion
     tokens: cost.Tokens
+    counted_s: float
+    """What `tokens` and `per_million` are of."""
+    counted_by: Literal["engine", "bridge", "watch", "nobody"]
     account: Account
     hours_left: float | None
     budget: cost.Budget | None
 
 
-def reckon(pod: Pod, bills: tuple[Bill, ...], account: Account, work: Entry, limit: float | None, now: float) -> Costs:
-    """Everything from what was looked up."""
+def reckon(
+    pod: Pod,
+    bills: tuple[Bill, ...],
+    account: Account,
+    work: Entry,
+    limit: float | None,
+    now: float,
+    counted: Counted | None = None,
+) -> Costs:
+    """Everything from what was looked up. Of tokens, whoever counted for longer is believed: a watch, or the pod."""
     seen = cost.spent(pod.spans, now)
     truth = cost.reconcile(pod.spans, bills, now)
     total = truth.total if pod.spans else cost.cost_accrued(pod, now)
     rate = pod.price.per_hour if pod.started_at is not None else pod.price.disk_per_day / DAY
-    since = work.since if work.since is not None else now
-    worked = cost.spent(pod.spans, now, since).total if pod.spans else max(0.0, now - since) * rate / cost.HOUR
+    tokens, seconds, by = _longer(work, counted, now)
+    worked = cost.spent(pod.spans, now, now - seconds).total if pod.spans else seconds * rate / cost.HOUR
     return Costs(
         pod=pod.id,
         state=pod.state.value,
@@ -58,12 +82,24 @@ def reckon(pod: Pod, bills: tuple[Bill, ...], account: Account, work: Entry, lim
         billed_through=truth.through,
         estimate_off_by=truth.off_by,
         idle_share=work.work.idle_share,
-        per_million=cost.per_million(worked, work.total),
-        tokens=work.total,
+        watched_s=work.work.watched_s,
+        per_million=cost.per_million(worked, tokens),
+        tokens=tokens,
+        counted_s=seconds,
+        counted_by=by,
         account=account,
         hours_left=cost.hours_left(account.balance, account.per_hour or rate),
         budget=cost.budget(limit, total, rate) if limit else None,
     )
+
+
+def _longer(
+    work: Entry, counted: Counted | None, now: float
+) -> tuple[cost.Tokens, float, Literal["engine", "bridge", "watch", "nobody"]]:
+    watched = max(0.0, now - work.since) if work.since is not None else 0.0
+    if counted is not None and counted.seconds >= watched:
+        return counted.tokens, counted.seconds, counted.by
+    return work.total, watched, "watch" if watched else "nobody"
 
 
 def lines(known: Costs) -> list[str]:
@@ -72,8 +108,6 @@ def lines(known: Costs) -> list[str]:
     billed = "no bill yet: billing comes hours late"
     if known.billed_through is not None:
         billed = f"{known.billed:.2f} $ so far; our estimate of the same time is off by {known.estimate_off_by:+.2f} $"
-    price = known.per_million
-    per_million = f"in {_dollars(price.prompt)}, out {_dollars(price.generation)}, all {_dollars(price.all)}"
     balance = (
         f"{_dollars(known.account.balance)}, {_hours(known.hours_left)} left at {_dollars(known.account.per_hour)}/h"
     )
@@ -84,14 +118,35 @@ def lines(known: Costs) -> list[str]:
         f"  now      {known.per_hour_now:.4f} $/h; stopped, its disk costs {known.stopped_per_day:.2f} $/day",
         f"  spent    {known.spent:.2f} ${unsure}",
         f"  billed   {billed}",
-        f"  idle     {'-' if known.idle_share is None else f'{known.idle_share:.0%}'} of the time that was watched",
-        f"  million  {per_million} (tokens while it was watched)",
+        f"  idle     {_idle(known)}",
+        f"  million  {_million(known)}",
         f"  balance  {balance}",
     ]
     if known.budget:
         left = "" if known.budget.left_s is None else f", {minutes(known.budget.left_s)} left"
         said.append(f"  budget   {known.budget.spent:.2f} of {known.budget.limit:.2f} ${left}: {known.budget.state}")
     return said
+
+
+def _idle(known: Costs) -> str:
+    if known.idle_share is None:
+        return f"not known: nobody has watched it (passerelle watch, or passerelle cost {known.pod} --watch, counts it)"
+    return f"{known.idle_share:.0%} of the {minutes(known.watched_s)} that it was watched"
+
+
+def _million(known: Costs) -> str:
+    if known.counted_by == "nobody":
+        return "not known: the pod does not answer, and nobody has watched it"
+    price, tokens = known.per_million, known.tokens.prompt + known.tokens.generation
+    while_ = {
+        "engine": f"in the {minutes(known.counted_s)} of this engine",
+        "bridge": f"in the {minutes(known.counted_s)} of this bridge",
+        "watch": f"in the {minutes(known.counted_s)} since it was first watched",
+    }[known.counted_by]
+    if tokens <= 0:
+        return f"no tokens yet {while_}"
+    shares = f"in {_dollars(price.prompt)}, out {_dollars(price.generation)}, all {_dollars(price.all)}"
+    return f"{shares}: {tokens / 1e6:.2f} M tokens {while_}"
 
 
 def _dollars(value: float | None) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from control import cli_cost
 from control.cli import run
+from control.cost import Tokens
+from control.costs import Counted
+from control.observe.updates import ReportSeen
+from tests.control.observe.reports import metrics, seen
 from tests.control.test_cli_pod import double as double
 from tests.control.test_cli_pod import home as home
 from tests.control.test_cli_pod import rented as rented
@@ -65,9 +70,9 @@ def test_a_watch_warns_once_and_goes_on_while_the_provider_is_silent(
     async def sleep(self: object, seconds: float) -> None:
         nonlocal looks
         looks += 1
-        if looks == 2:
+        if looks == 2 * cli_cost.LOOKS_INSIDE:
             double.cloud.faults.gateway = 3
-        if looks == 8:
+        if looks == 8 * cli_cost.LOOKS_INSIDE:
             spend(home, rented, 2.0)
 
     monkeypatch.setattr("control.clock.Clock.sleep", sleep)
@@ -76,3 +81,11 @@ def test_a_watch_warns_once_and_goes_on_while_the_provider_is_silent(
     err = capsys.readouterr().err
     assert err.count("of 5.00 $ are spent") == 1
     assert "HTTP 502" in err
+
+
+def test_whose_counters_tell_of_tokens() -> None:
+    report = replace(seen().report, at=5_000.0, uptime_s=60.0, totals={"input_tokens": 7, "output_tokens": 2})
+    engine = cli_cost.counted_by(ReportSeen(report, None, metrics(start=1_400.0, prompt_computed=5.0, generation=3.0)))
+    assert engine == Counted(Tokens(5.0, 3.0, None, None), 3_600.0, "engine")
+    assert cli_cost.counted_by(ReportSeen(report, None, None)) == Counted(Tokens(7, 2), 60.0, "bridge")
+    assert cli_cost.counted_by(ReportSeen(replace(report, totals={}), None, None)) is None

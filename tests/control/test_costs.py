@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from control.cost import Reading, Tokens, Work, observe
-from control.costs import lines, reckon
+from control.costs import Counted, lines, reckon
 from control.ledger import Entry
 from control.models import Account, Bill, PodState, Price
 from tests.control.observe.reports import POD
@@ -36,7 +36,8 @@ def test_a_running_pod() -> None:
     said = "\n".join(lines(known))
     assert "2.0000 $/h; stopped, its disk costs 0.66 $/day" in said
     assert "spent    4.00 $" in said
-    assert "idle     25%" in said
+    assert "idle     25% of the 1:40 that it was watched" in said
+    assert "all 0.50 $: 4.00 M tokens in the 1:00:00 since it was first watched" in said
     assert "balance  10.00 $, 2.5 h left at 4.00 $/h" in said
     assert "budget   4.00 of 5.00 $, 30:00 left: warn" in said
 
@@ -73,3 +74,29 @@ def test_what_is_unsure_is_said() -> None:
     known = reckon(replace(RENTED, spans=spans), (), ACCOUNT, Entry(), None, 1_000.0 + 3 * H)
     assert (known.spent, known.unsure) == (2.0, 4.0)
     assert "(up to 4.00 more" in "\n".join(lines(known))
+
+
+def test_what_nobody_watched_is_said_to_be_so() -> None:
+    said = "\n".join(lines(reckon(RENTED, (), ACCOUNT, Entry(), None, 1_000.0 + H)))
+    assert f"idle     not known: nobody has watched it (passerelle watch, or passerelle cost {POD.id} --watch" in said
+    assert "million  not known: the pod does not answer, and nobody has watched it" in said
+
+
+def test_the_pods_own_counters_tell_what_tokens_cost() -> None:
+    counted = Counted(Tokens(3e6, 1e6, 10.0, 30.0), H, "engine")
+    known = reckon(RENTED, (), ACCOUNT, Entry(), None, 1_000.0 + 2 * H, counted)
+    assert known.per_million.all == pytest.approx(0.5), "2 $ for the hour that the engine ran"
+    assert known.per_million.generation == pytest.approx(1.5)
+    said = "\n".join(lines(known))
+    assert "in 0.17 $, out 1.50 $, all 0.50 $: 4.00 M tokens in the 1:00:00 of this engine" in said
+    bare = reckon(RENTED, (), ACCOUNT, Entry(), None, 1_000.0 + 2 * H, Counted(Tokens(0.0, 0.0), 60.0, "bridge"))
+    assert "no tokens yet in the 1:00 of this bridge" in "\n".join(lines(bare))
+
+
+def test_whoever_counted_for_longer_is_believed() -> None:
+    work = Entry(Work(100.0, 25.0), Tokens(2e6, 0.0), None, 1_000.0)
+    short, long = (Counted(Tokens(4e6, 0.0), seconds, "engine") for seconds in (60.0, 9 * H))
+    assert reckon(RENTED, (), ACCOUNT, work, None, 1_000.0 + H, short).counted_by == "watch"
+    known = reckon(RENTED, (), ACCOUNT, work, None, 1_000.0 + H, long)
+    assert (known.counted_by, known.tokens.prompt, known.idle_share) == ("engine", 4e6, 0.25)
+    assert reckon(POD, (), ACCOUNT, Entry(), None, 1_000.0 + H, long).per_million.all == pytest.approx(0.74 * 9 / 4)
