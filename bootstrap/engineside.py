@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,12 @@ def transformers(undo: bool, repo: str, revision: str, version: str) -> bool:
     return changed
 
 
-def fastokens(undo: bool, repo: str, revision: str) -> bool:
-    return package(undo, "fastokens")
-
-
-STEPS = {"transformers": transformers, "fastokens": fastokens, "tokenizer-shim": shim, "config-ignore": ignore}
+STEPS: dict[str, Callable[..., bool]] = {
+    "transformers": transformers,
+    "fastokens": lambda undo, *_: package(undo, "fastokens"),
+    "tokenizer-shim": shim,
+    "config-ignore": ignore,
+}
 
 
 def main(verb: str, *words: str) -> str:

@@ -65,7 +65,8 @@ class Fleet:
     def want(self, key: str) -> None:
         if self.wanted not in ("", key):
             target, self._swapped_at = self.engines.get(key), self._shop.clock()
-            self._swap = report.Swap(key, self.wanted, self._swapped_at, target and target.service.took_s)
+            eta_s = target.service.took_s if target else None
+            self._swap = report.Swap(key, self.wanted, self._swapped_at, eta_s)
             self.forgive()
         self.wanted = key
         self._shop.tell()

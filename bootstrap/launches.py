@@ -9,7 +9,6 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 
 from bootstrap.command import bridge_env, engine_argv, engine_env, sleeps
@@ -18,6 +17,7 @@ from bootstrap.hubworker import Job
 from bootstrap.keeper import Launch
 from bootstrap.machine import BRIDGE, ENGINE
 from bootstrap.spec import PodSpec
+from bootstrap.toml_reader import beside
 
 WORKER_SILENCE_S = 60.0
 
@@ -87,8 +87,7 @@ def worker(settings: Settings, spec: PodSpec | None, log: Path, *, stop: bool) -
 
 
 def desktop(settings: Settings) -> Launch:
-    script = resources.files("bootstrap").joinpath("desktop.sh").read_text("utf-8")
-    return Launch("desktop", ("bash", "-c", script, "desktop", str(settings.state)), settings.environ)
+    return Launch("desktop", ("bash", "-c", beside("desktop.sh"), "desktop", str(settings.state)), settings.environ)
 
 
 def free_port() -> int:

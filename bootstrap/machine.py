@@ -3,13 +3,12 @@
 # At most one live process that does not drain. After "stop" nothing is spawned; `now` is monotonic seconds.
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any, Literal
 
 from bootstrap.report import ServiceState
+from bootstrap.toml_reader import data
 
 STOP_LIMIT_S = 10.0  # from SIGTERM to SIGKILL, where a stop says nothing else
 SLEEP_LIMIT_S = 240.0  # a first sleep pins host memory: 44 s were measured for 56 GiB of weights
@@ -81,7 +80,7 @@ class Service:
 
 Outcome = tuple[Service, tuple[Action, ...]]
 Table = Mapping[str, Mapping[str, str]]
-TABLE: Table = tomllib.loads(resources.files("bootstrap").joinpath("machine.toml").read_text("utf-8"))
+TABLE: Table = data("machine.toml")
 _GOALS: Mapping[str, Literal["run", "rest", "end"]] = {"run": "run", "rest": "rest", "stop": "end"}
 
 

@@ -37,7 +37,8 @@ class Pod:
         self.hub = Keeper(Launch("hub"), shop)
         self.watchers: dict[object, tuple[int, int]] = {}  # what each bridge that watches tells: live turns, clients
         self.idle, self.stopping = Idle(shop.clock()), False  # stopping: the provider is asked to stop the machine
-        self._ports, self._cried, self._preloaded = dict[str, int](), False, None
+        self._ports, self._cried = dict[str, int](), False
+        self._preloaded: PodSpec | None = None
         self._hub_said, self._looked = dict[str, str](), asyncio.Event()
 
     @property

@@ -7,17 +7,16 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from bootstrap.command import gpus as gpus_of
 from bootstrap.command import sleeps
 from bootstrap.report import Check, Gpu, Host, Preflight
 from bootstrap.spec import PodSpec
-from bootstrap.toml_reader import data
+from bootstrap.toml_reader import beside, data
 
 # Given whole to the engine's interpreter: it has other packages than ours, and in a zipapp there is no file to run.
-ENGINE_SIDE = ("-c", files("bootstrap").joinpath("engineside.py").read_text("utf-8"))
+ENGINE_SIDE = ("-c", beside("engineside.py"))
 _DATA = data("preflight.toml")
 _LIMITS = _DATA["limits"]
 _GIB = 1 << 30
@@ -81,7 +80,7 @@ def facts(outputs: Mapping[str, str]) -> Facts:
     """What the answers say. A question that failed has no entry."""
     said = defaultdict(str, outputs)
     figures = {name: _figure(row, said[name]) for name, row in _DATA["questions"].items() if "figure" in row}
-    rams = [figures[name] for name in ("memory", "memory_limit") if figures[name] is not None]
+    rams = [size for size in (figures["memory"], figures["memory_limit"]) if size is not None]
     return Facts(
         host=parse_query(said["gpus"], cuda_version(said["driver"])),
         torch=_json(said["torch"]),

@@ -76,7 +76,8 @@ class Preparing:
                 self._shop.journal.say("info", f"preflight: {name} is not known: {problem}")
 
         async with asyncio.TaskGroup() as tasks:
-            for name, argv in preflight.questions(spec, self._settings.engine_python or "", self._settings.weights).items():
+            python, weights = self._settings.engine_python or "", self._settings.weights
+            for name, argv in preflight.questions(spec, python, weights).items():
                 if shutil.which(argv[0], path=env.get("PATH")):
                     tasks.create_task(ask(name, argv))
         facts = preflight.facts(outputs)

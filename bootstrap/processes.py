@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -61,11 +62,17 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _mark_of(pid: int) -> str | None:
+def _is_marked(pid: int, mark: str) -> bool:
     with contextlib.suppress(OSError):
-        environ = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
-        return next((each.decode()[len(_MARK) + 1 :] for each in environ if each.startswith(_MARK.encode())), None)
-    return None
+        return f"{_MARK}={mark}".encode() in Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
+    return False
+
+
+@dataclass(slots=True)
+class _Child:
+    on_exit: OnExit
+    mark: str
+    kin: Mapping[int, Process] = field(default_factory=dict)  # what was seen to descend from it
 
 
 class Children:
@@ -73,10 +80,8 @@ class Children:
 
     def __init__(self) -> None:
         # In a running loop. Orphans of our children become our children, also when we are not PID 1.
-        self._on_exit: dict[int, OnExit] = {}
-        self._kin: dict[int, dict[int, Process]] = {}  # child -> what was seen to descend from it
+        self._children: dict[int, _Child] = {}
         self._count = 0
-        self._marks: dict[int, str] = {}
         self._loop = asyncio.get_running_loop()
         self._loop.add_signal_handler(signal.SIGCHLD, self.reap)
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -86,7 +91,7 @@ class Children:
     ) -> int:
         """Start a process in a session of its own, both outputs in one pipe. It dies with us. Errors: Problem."""
         self._count += 1
-        mark = f"{os.getpid()}-{self._count}"
+        child = _Child(on_exit, f"{os.getpid()}-{self._count}")
         with failing_as(f"cannot start {argv[0]}"):
             process = subprocess.Popen(
                 argv,
@@ -94,13 +99,13 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**env, _MARK: mark},
+                env={**env, _MARK: child.mark},
                 pass_fds=() if fd is None else (fd,),
                 start_new_session=True,
                 preexec_fn=functools.partial(_die_with, os.getpid()),
             )
         process.returncode = 0  # Popen must never wait for it: reap() does.
-        self._on_exit[process.pid], self._marks[process.pid], self._kin[process.pid] = on_exit, mark, {}
+        self._children[process.pid] = child
         if pipe := process.stdout:
             self._loop.add_reader(pipe, self._read, pipe, on_output)
         return process.pid
@@ -116,31 +121,32 @@ class Children:
         """On SIGCHLD: collect all that ended: our children, and the orphans that we, as PID 1 or subreaper, inherit."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if on_exit := self._on_exit.pop(ended[0], None):
-                    self._kill(self._left_by(ended[0]))
-                    on_exit(ended[0], describe(ended[1]))
+                if child := self._children.pop(ended[0], None):
+                    self._kill(self._left_by(child))
+                    child.on_exit(ended[0], describe(ended[1]))
 
     def signal(self, pid: int, number: signal.Signals) -> None:
         """To one of our children, if it has not been reaped."""
-        if pid in self._on_exit:
+        if pid in self._children:
             os.kill(pid, number)
 
     def look(self) -> None:
         """To be called every second: who descends from whom, while that can be seen: an orphan's parent is us."""
         table = living()
-        for pid, known in self._kin.items():
-            self._kin[pid] = {each: table[each] for each in descendants({pid, *known}, table) if each in table}
+        for pid, child in self._children.items():
+            child.kin = {each: table[each] for each in descendants({pid, *child.kin}, table) if each in table}
 
     def names(self, pid: int) -> frozenset[str]:
         """The names of what descended from a child at the last look."""
-        return frozenset(process.name for process in self._kin.get(pid, {}).values())
+        child = self._children.get(pid)
+        return frozenset(process.name for process in child.kin.values()) if child else frozenset()
 
-    def _left_by(self, pid: int) -> set[int]:
+    def _left_by(self, child: _Child) -> set[int]:
         # What lives of an ended child's descendants: seen before, or else known by the mark that they inherited.
-        table, kin, mark = living(), self._kin.pop(pid), self._marks.pop(pid)
-        seen = {each for each, known in kin.items() if each in table and table[each].started == known.started}
-        ours = {each for each, process in table.items() if process.parent == os.getpid() and each not in self._on_exit}
-        return descendants({*seen, *(each for each in ours if _mark_of(each) == mark)}, table)
+        table = living()
+        seen = {each for each, known in child.kin.items() if each in table and table[each].started == known.started}
+        ours = {each for each, process in table.items() if process.parent == os.getpid() and each not in self._children}
+        return descendants({*seen, *(each for each in ours if _is_marked(each, child.mark))}, table)
 
     def _kill(self, pids: set[int]) -> None:
         for pid in pids:
@@ -150,13 +156,14 @@ class Children:
     async def run(self, argv: tuple[str, ...], env: Mapping[str, str], limit_s: float) -> str:
         """What a program prints. Errors: Problem, when it fails or takes too long."""
         chunks: list[bytes] = []
-        closed, ended = asyncio.Event(), asyncio.get_running_loop().create_future()
-        pid = self.spawn(
-            argv,
-            env,
-            lambda data: chunks.append(data) if data else closed.set(),
-            lambda _, how: ended.set_result(how),
-        )
+        closed, ended = asyncio.Event(), self._loop.create_future()
+
+        def hear(data: bytes) -> None:
+            chunks.append(data)
+            if not data:
+                closed.set()
+
+        pid = self.spawn(argv, env, hear, lambda _, how: ended.set_result(how))
         late = self._loop.call_later(limit_s, self.signal, pid, signal.SIGKILL)
         how = await ended  # and then all that it left is killed, so that the pipe closes
         await closed.wait()
@@ -170,7 +177,7 @@ class Children:
 
     async def sweep(self, limit_s: float) -> set[int]:
         """SIGKILL every descendant of ours until none lives, or time is up; whoever is left is returned."""
-        self._on_exit.clear()
+        self._children.clear()
         until = self._loop.time() + limit_s
         while (left := descendants({os.getpid()}, living()) - {os.getpid()}) and self._loop.time() < until:
             self._kill(left)

@@ -41,9 +41,13 @@ class SpecError(Usage):
         self.line, self.key, self.nearest = line, key, nearest
 
 
+def beside(name: str) -> str:
+    """A file that lies beside the code; also inside a zipapp."""
+    return files("bootstrap").joinpath(name).read_text("utf-8")
+
+
 def data(name: str) -> dict[str, Any]:
-    """A table that lies beside the code; also inside a zipapp."""
-    return tomllib.loads(files("bootstrap").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(beside(name))
 
 
 KINDS = data("kinds.toml")
