@@ -15,16 +15,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import httpx
 
-from bootstrap.processes import Children
 from control.errors import PasserelleError, Refused
 from control.fleet import router
-from control.fleet.models import Fleet, FrontStatus, ProgramStatus
+from control.fleet.models import Fleet, FrontStatus
+from control.fleet.programs import Program
 from control.fleet.replicas import Replica
 from control.fleet.router import Ports
 from control.fleet.store import Fleets, Front
@@ -34,58 +32,11 @@ from control.models import PodId, Tokens
 from control.providers import provider_of
 from control.store import home
 
-BACKOFF_S = (0.2, 1.0, 3.0, 10.0)
-STEADY_S = 30.0
-"""A program that ran for so long begins its backoff anew."""
-
 END_S = 3.0
 ASK_S = 2.0
 TELL_S = 0.5
-LOG_MOST = 8 * 1024 * 1024
 
-Start = Callable[[], tuple[tuple[str, ...], dict[str, str], int | None]]
-"""argv, environment, and the one descriptor that is handed down."""
-
-
-@dataclass(slots=True)
-class Program:
-    """One program that is kept running; its output goes to a file, of which the last one or two sizes are kept."""
-
-    name: Literal["bridge", "router"]
-    log: Path
-    start: Start
-    may_start: Callable[[], bool]
-    pid: int | None = None
-    starts: int = 0
-    last_exit: str | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def keep(self, children: Children) -> None:
-        failures = 0
-        while True:
-            while not self.may_start():  # noqa: ASYNC110 - what it looks at is polled itself
-                await asyncio.sleep(0.1)
-            self.ended.clear()
-            argv, env, fd = self.start()
-            began = time.monotonic()
-            self.pid = children.spawn(argv, env, self._write, self._on_exit, fd)
-            self.starts += 1
-            await self.ended.wait()
-            failures = 1 if time.monotonic() - began > STEADY_S else failures + 1
-            await asyncio.sleep(BACKOFF_S[min(failures, len(BACKOFF_S)) - 1])
-
-    def status(self) -> ProgramStatus:
-        return ProgramStatus(self.name, self.pid is not None, max(0, self.starts - 1), self.last_exit)
-
-    def _on_exit(self, _pid: int, how: str) -> None:
-        self.pid, self.last_exit = None, how
-        self.ended.set()
-
-    def _write(self, data: bytes) -> None:
-        if self.log.exists() and self.log.stat().st_size > LOG_MOST:
-            self.log.replace(self.log.with_suffix(".log.1"))
-        with self.log.open("ab") as file:
-            file.write(data)
+Started = tuple[tuple[str, ...], dict[str, str], tuple[int, ...]]
 
 
 class FrontOf:
@@ -115,7 +66,7 @@ class FrontOf:
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT."""
-        told, children = asyncio.Event(), Children()
+        told = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, told.set)
         server = await asyncio.start_server(self._tunnel.serve, "127.0.0.1", 0, limit=HEAD_MOST)
@@ -126,25 +77,15 @@ class FrontOf:
             self._fleets.save_front(self._fleet.name, Front(mark, port, self._secret))
         async with asyncio.TaskGroup() as group:
             work = [group.create_task(one.follow()) for one in self._replicas]
-            work += [group.create_task(one.keep(children)) for one in (self._router, self._bridge)]
+            work += [group.create_task(one.keep()) for one in (self._router, self._bridge)]
             work.append(group.create_task(self._tell_router()))
             await told.wait()
             for task in work:
                 task.cancel()
-        await self._end(children)
+        # A bridge drains at the first SIGTERM, and ends each stream in order at the second.
+        await self._bridge.end(2, END_S)
+        await self._router.end(1, END_S)
         server.close()
-
-    async def _end(self, children: Children) -> None:
-        """A bridge drains at the first SIGTERM, and ends each stream in order at the second."""
-        for program in (self._bridge, self._bridge, self._router):
-            if program.pid is not None:
-                children.signal(program.pid, signal.SIGTERM)
-                await asyncio.sleep(0.1)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_S):
-                await self._bridge.ended.wait()
-                await self._router.ended.wait()
-        await children.sweep(END_S)
 
     async def _tell_router(self) -> None:
         """Which replicas serve, whenever that changes: it would place conversations on one that does not yet."""
@@ -170,13 +111,13 @@ class FrontOf:
     def _serving(self) -> list[PodId]:
         return [one.id for one in self._replicas if one.place.state == "serving"]
 
-    def _start_router(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:
+    def _start_router(self) -> Started:
         ports = Ports(processes.free_port(), processes.free_port(), self._tunnel.ports.tunnel)
         self._tunnel.ports = ports
         argv = router.argv(self._router_program, ports, self._serving())
-        return argv, dict(os.environ) | router.VARIABLES, None
+        return argv, dict(os.environ) | router.VARIABLES, ()
 
-    def _start_bridge(self) -> tuple[tuple[str, ...], dict[str, str], int | None]:
+    def _start_bridge(self) -> Started:
         upstream = f"http://127.0.0.1:{self._tunnel.ports.tunnel}{inside(self._secret)}"
         env = os.environ | {
             "PASSERELLE_ENGINE_URL": upstream,  # with its secret, so not on the command line
@@ -185,7 +126,7 @@ class FrontOf:
             "PASSERELLE_OPERATOR_TOKEN": self._tokens.operator,
             "PASSERELLE_MAX_STREAMS": os.environ.get("PASSERELLE_MAX_STREAMS", "512"),
         }
-        return (sys.executable, "-P", "-m", "bridge"), env, self._listener.fileno()
+        return (sys.executable, "-P", "-m", "bridge"), env, (self._listener.fileno(),)
 
 
 def router_program() -> str:
@@ -197,6 +138,15 @@ def router_program() -> str:
     return found
 
 
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is there: every token passes here twice."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
 def main() -> int:
     """Exit code 0 after a signal, else the error's."""
     try:
@@ -204,8 +154,11 @@ def main() -> int:
         fleet = fleets.load(sys.argv[1])
         tokens, program = fleets.tokens(fleet.name), router_program()
         family = socket.AF_INET6 if ":" in fleet.host else socket.AF_INET
-        with socket.create_server((fleet.host, fleet.port), family=family, backlog=2048) as listener:
-            asyncio.run(FrontOf(fleets, fleet, tokens, listener, program).run())
+        with (
+            socket.create_server((fleet.host, fleet.port), family=family, backlog=2048) as listener,
+            asyncio.Runner(loop_factory=_loop_factory()) as runner,
+        ):
+            runner.run(FrontOf(fleets, fleet, tokens, listener, program).run())
     except PasserelleError as error:
         sys.stderr.write(f"{error.message}\n  {error.remedy}\n")
         return error.exit_code

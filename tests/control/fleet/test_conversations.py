@@ -102,7 +102,8 @@ def test_a_compacted_conversation_is_a_new_one() -> None:
 
 def test_what_has_no_messages_has_no_conversation() -> None:
     known = Conversations()
-    for body in ({"prompt": "once"}, {"messages": []}, {"messages": "x"}, [], None, 5):
+    bodies: list[object] = [{"prompt": "once"}, {"messages": []}, {"messages": "x"}, [], None, 5]
+    for body in bodies:
         assert known.begin(body, 0.0) is None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from control.errors import PasserelleError, Refused, Unreachable, UsageError
-from control.fleet import front, life
+from control.fleet import life
 from control.fleet.store import Fleets
 from control.models import PodId
 
@@ -36,7 +36,7 @@ def test_what_cannot_be_made_leaves_nothing(fleets: Fleets, monkeypatch: pytest.
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Refused, match="in use"):
         life.make(fleets, "night", "127.0.0.1", taken.getsockname()[1])
     monkeypatch.setattr("shutil.which", lambda _: None)
-    monkeypatch.setattr(front.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(Refused, match="no vllm-router") as caught:
         life.make(fleets, "night", "127.0.0.1", None)
     assert "passerelle[fleet]" in caught.value.remedy

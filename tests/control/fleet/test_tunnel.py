@@ -198,7 +198,7 @@ async def test_a_router_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tunnel, "ROUTER_S", 0.3)
     async with running(Far()) as front:
         there = front.tunnel.ports
-        front.tunnel.ports = there.__class__(1, 1, 0)
+        front.tunnel.ports = Ports(1, 1, 0)
         away = await front.http.post(front.front(CHAT), json=TALK)
         assert away.status_code == 503
         assert "router" in away.text
@@ -209,7 +209,7 @@ async def test_a_router_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPat
         assert asking.result().text == "ok"
 
 
-async def _later(one: tunnel.Tunnel, ports: tunnel.Ports) -> None:
+async def _later(one: tunnel.Tunnel, ports: Ports) -> None:
     await asyncio.sleep(0.05)
     one.ports = ports
 
