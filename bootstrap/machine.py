@@ -142,7 +142,8 @@ def _settled(service: Service, now: float) -> Service:
 
 # What a step comes to: changes, and an action on the process.
 def _with(service: Service, do: Deed | None = None, **changes: Any) -> Outcome:
-    return replace(service, **changes), (Action(do, service.pid or 0),) if do else ()
+    nobody = service.pid is None and do != "spawn"
+    return replace(service, **changes), (Action(do, service.pid or 0),) if do and not nobody else ()
 
 
 def _enter(

@@ -81,6 +81,7 @@ class Pod:
         self.shop.journal.say("info", f"config: serial {spec.serial}, model {spec.serve.model}: {said}")
         if before is None or spec.serve.model != before.serve.model or self.fleet.wanted not in spec.models:
             self.fleet.want(spec.serve.model)
+        self.desktop.keep(launches.desktop(self.settings), on=spec.desktop.enabled)
         self.fleet.forgive()
         self._enforce()
 
@@ -99,7 +100,6 @@ class Pod:
             self.fleet.drop(key)
         url = f"http://127.0.0.1:{self._port('')}"
         self.bridge.keep(launches.bridge(self.settings, spec, self.listener, url))
-        self.desktop.keep(launches.desktop(self.settings), on=spec.desktop.enabled)
         self._keep_hub()
         self._steer()
 

@@ -157,6 +157,17 @@ async def test_the_countdown_is_told_and_ends_in_a_stop_that_can_be_put_off(desk
     assert desk.pod.stop.is_set()
 
 
+async def test_a_desktop_that_was_asked_for_outlives_a_restart_of_the_engine(desk: Desk) -> None:
+    await desk.up()
+    engine = desk.pod.fleet.engine
+    assert engine is not None
+    await desk.ask(cmd="desktop")
+    assert desk.pod.desktop.service.phase == "starting"
+    engine.post(Event("exited", engine.service.pid, "exit code 1"))
+    await until(lambda: engine.service.starts == 2)
+    assert desk.pod.desktop.service.goal == "run"
+
+
 async def test_the_log_is_told_from_where_one_was(desk: Desk) -> None:
     for number in range(5):
         desk.parts.journal.say("info", f"line {number}")

@@ -228,6 +228,13 @@ DUMP = Action("dump", 10)
             "stopped",
             [terminate(10), SPAWN, terminate(11), kill(10)],
         ),
+        # A stop while only the old process is left tells nobody else to end.
+        (
+            BRIDGE_UP,
+            [(1.0, RESTART), (1.0, exited(None)), (1.2, REST), (2.0, stop())],
+            "stopping",
+            [terminate(10), SPAWN],
+        ),
     ],
 )
 def test_histories(start: Service, history: History, phase: str, actions: list[Action]) -> None:
