@@ -24,7 +24,7 @@ from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, first_of, left
 from bridge.ledger import Ledger, Prefixes, Record
 from bridge.names import Names
-from bridge.report import Connections, PodReport, TurnPhase
+from bridge.report import Connections, PodReport
 from bridge.supervisor import AGAIN_S, COMMAND_S, EngineState, Supervisor
 from bridge.tables import TABLES
 from bridge.turn import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect, Turn
@@ -75,10 +75,9 @@ class Service:
         body, config = await _body(http), self._config
         if config.mode != "translate":
             return self._relay(http, body, ANTHROPIC if config.mode == "native" else UNREAD)
-        name, support = self._names().resolve(body.get("model")).name, self._upstream.support
-        engine = request.translate(body, model=name, effort=config.effort, support=support)
-        record = _record(http, body, engine)
-        turn = Turn(record, config.ping_seconds, engine["max_tokens"], Guard(config.guard))
+        _, name = self._names().resolve(body.get("model"))
+        engine = request.translate(body, model=name, effort=config.effort, supports=self._upstream.known.supports or {})
+        turn = Turn(_record(http, body, engine), config.ping_seconds, engine["max_tokens"], Guard(config.guard))
         return self._exchange(turn, CHAT, engine)
 
     async def relay(self, http: Request) -> Response:
@@ -86,7 +85,7 @@ class Service:
 
     async def count_tokens(self, http: Request) -> Response:
         body = await _body(http)
-        engine = request.count(body, model=self._names().resolve(body.get("model")).name)
+        engine = request.count(body, model=self._names().resolve(body.get("model"))[1])
         url = (await self._supervisor.serving(until=0.0)).url
         counted = await first_of(self._upstream.count(f"{url}", engine), left(http.receive))
         return _json({"input_tokens": counted or 0})
@@ -114,24 +113,11 @@ class Service:
         async with asyncio.TaskGroup() as group:
             engine = group.create_task(self._upstream.probe(self._supervisor.engine.url))
             supervised = group.create_task(self._supervisor.status(log_after))
-        now, (bootstrap, bootstrap_error) = monotonic(), supervised.result()
-        report = PodReport(
-            version=VERSION,
-            at=time(),
-            pid=os.getpid(),
-            uptime_s=now - self._started,
-            connections=self._connections(),
-            totals=self._ledger.totals(),
-            turns=self._ledger.turns(now),
-            agents=self._ledger.agents(now),
-            engine=engine.result(),
-            bootstrap=bootstrap,
-            bootstrap_error=bootstrap_error,
-            mode=self._config.mode,
-            draining=self._ledger.draining,
-            finished=self._ledger.finished(now, finished),
-        )
-        return _json(report)
+        ledger, now = self._ledger, monotonic()
+        process = VERSION, time(), os.getpid(), now - self._started
+        traffic = self._connections(), ledger.totals(), ledger.turns(now), ledger.agents(now)
+        settled = self._config.mode, ledger.draining, ledger.finished(now, finished)
+        return _json(PodReport(*process, *traffic, engine.result(), *supervised.result(), *settled))
 
     async def pod_log(self, after: Number = 0, limit: Number = 500) -> Response:
         return _json(await self._supervisor.ask({"cmd": "tail", "after": after, "limit": limit}))
@@ -164,21 +150,20 @@ class Service:
         opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
         until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
         record = answer.record
-        waits_as: TurnPhase = "queued"
+        record.phase = "queued"
         while True:
-            record.phase = waits_as
             engine, names = await self._supervisor.serving(until), self._names()
-            asked = names.resolve(record.model)
-            if asked.model != names.loaded:
-                self._ledger.counts["swap_waits"] += waits_as == "queued"
-                record.phase = waits_as = "swapping"
-                await self._supervisor.swap(asked.model, until)
+            model, name = names.resolve(record.model)
+            if model != names.loaded:
+                self._ledger.counts["swap_waits"] += record.phase != "swapping"
+                record.phase = "swapping"
+                await self._supervisor.swap(model, until)
                 continue
             if engine is not asked_before:
                 asked_before, refused_until = engine, monotonic() + self._config.refused_seconds
             record.phase, record.upstream_open = "connecting", True
             try:
-                async with opening(f"{engine.url}{path}", body | {"model": asked.name}) as response:
+                async with opening(f"{engine.url}{path}", body | {"model": name}) as response:
                     yield response
                 return
             except NotSent:
@@ -186,7 +171,7 @@ class Service:
                     raise
             finally:
                 record.upstream_open = False
-            record.phase = waits_as
+            record.phase = "queued"
             await asyncio.sleep(AGAIN_S)
 
     # Of the model in force, and where swaps are allowed of all.

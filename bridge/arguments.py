@@ -16,10 +16,6 @@ _LINE = "|".join(_TABLE["lines"])
 for _name in ("PART", "NOUN", "STATE", "GAP"):
     _LINE = _LINE.replace(_name, _TABLE[_name])
 _MARKER = re.compile(f"^(?:{_LINE})$", re.IGNORECASE | re.MULTILINE | re.VERBOSE)
-_REFUSED = (
-    "Nothing was written. The content holds %r in place of a part of the file, which would be lost. Send the whole"
-    " content, or change only what differs with an edit tool."
-)
 
 
 # The rest after the outermost bracket is dropped: vLLM 0.32 streams one `}` too many under tool_choice "required"
@@ -127,4 +123,4 @@ class Guard:
         if not (markers and self._refuses):
             return None
         kept = {name: value for name, value in call.items() if name not in _TABLE["fields"]}
-        return _json({**kept, "refused": _REFUSED % markers[0]}).decode()
+        return _json({**kept, "refused": _TABLE["refused"] % markers[0]}).decode()

@@ -47,15 +47,17 @@ class Config(BaseModel, frozen=True, hide_input_in_errors=True):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if not (self.engine_url or self.bootstrap_socket):
-            raise ValueError("ENGINE_URL is not set")
-        if self.insecure_no_auth and self.host not in ("127.0.0.1", "::1", "localhost"):
-            raise ValueError(f"INSECURE_NO_AUTH is for loopback only, not for {self.host}")
-        for name in () if self.insecure_no_auth else ("client", "operator"):
-            if not getattr(self, f"{name}_token"):
-                raise ValueError(f"{name.upper()}_TOKEN is not set")
-        if self.client_token == self.operator_token and not self.insecure_no_auth:
-            raise ValueError("OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN")
+        same = self.client_token == self.operator_token
+        asks, here = not self.insecure_no_auth, self.host in ("127.0.0.1", "::1", "localhost")
+        wrong = {
+            "ENGINE_URL is not set": not (self.engine_url or self.bootstrap_socket),
+            f"INSECURE_NO_AUTH is for loopback only, not for {self.host}": not (asks or here),
+            "CLIENT_TOKEN is not set": asks and not self.client_token,
+            "OPERATOR_TOKEN is not set": asks and not self.operator_token,
+            "OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN": asks and same,
+        }
+        for problem in [words for words, is_so in wrong.items() if is_so]:
+            raise ValueError(problem)
         return self
 
 

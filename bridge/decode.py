@@ -87,10 +87,6 @@ class _Usage(msgspec.Struct):
     cache_read_input_tokens: int | None = None
 
 
-class _Message(msgspec.Struct):
-    usage: _Usage | None = None
-
-
 # What is read of a chat completion, of Anthropic's events and of its message. `object`, `code` and a `message` that is
 # a text are of the older way to put an error inside a stream.
 class _Record(msgspec.Struct):
@@ -100,7 +96,7 @@ class _Record(msgspec.Struct):
     object: str | None = None
     code: Any = None
     type: str | None = None
-    message: _Message | str | None = None
+    message: "_Record | str | None" = None
     content_block: dict[str, Any] = {}
     delta: dict[str, Any] = {}
     stop_reason: str | None = None
@@ -129,7 +125,7 @@ class Decoder:
             self.ended = True
             return []
         record, parts = _parsed(data), list[Part]()
-        if (usage := record.usage or getattr(record.message, "usage", None)) is not None:
+        if usage := record.usage or getattr(record.message, "usage", None):
             self._count(usage)
         for choice in record.choices or ():
             if choice.index == 0:

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from bridge.errors import BridgeError, Internal
 from bridge.ledger import Ledger
-from bridge.turn import JSON, Answer
+from bridge.turn import Answer
 
 log = logging.getLogger("bridge")
 
@@ -99,11 +99,9 @@ class Exchange(Response):
 
     def _head(self, length: int | None) -> Message:
         head = self._answer.head
-        headers = [(b"content-type", head.content_type.encode())]
+        headers = [(b"content-type", head.content_type.encode()), *(_STREAM_HEADERS if head.streams else ())]
         for name, number in ((b"content-length", length), (b"retry-after", head.retry_after)):
             headers += [] if number is None else [(name, b"%d" % number)]
-        if not head.content_type.startswith(JSON):
-            headers += _STREAM_HEADERS
         return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     def _close(self) -> None:

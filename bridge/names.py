@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from bridge.errors import InvalidRequest, NotFound
 
@@ -16,11 +16,6 @@ def plain(name: str) -> str:
     return name[: -len(_MARK)] if name.lower().endswith(_MARK) else name
 
 
-class Asked(NamedTuple):
-    model: str  # the key; not that of the loaded one when another is asked for
-    name: str  # the engine's own name for it
-
-
 @dataclass(frozen=True, slots=True)
 class Names:
     """`models` has each model's names by its key, the engine's own first; `loaded` is the key of the one in force."""
@@ -29,8 +24,8 @@ class Names:
     loaded: str
     unknown: UnknownModel
 
-    def resolve(self, asked: object) -> Asked:
-        """A name that is no model's means the loaded one. Raises InvalidRequest, NotFound."""
+    def resolve(self, asked: object) -> tuple[str, str]:
+        """Whose name it is, as (key, the engine's own name); the loaded model's if nobody's. Raises BridgeError."""
         if not isinstance(asked, str) or not asked:
             raise InvalidRequest("model: Field required" if asked is None else "model: Input should be a valid string")
         keys = {plain(name): key for name, key in self._keys().items()}
@@ -38,19 +33,18 @@ class Names:
         if key is None and self.unknown == "refuse":
             raise NotFound(f"model: {asked} is not served here; served: {', '.join(self._keys())}")
         key = self.loaded if key is None else key
-        return Asked(key, self.models[key][0])
+        return key, self.models[key][0]
 
     def openai_list(self, created: int, window: int | None) -> dict[str, Any]:
-        """`created` in Unix seconds, `window` of the loaded model in tokens."""
-        model = {"object": "model", "created": created, "owned_by": "passerelle"}
-        return {"object": "list", "data": self._entries(list(self._keys()), model, "max_model_len", window)}
+        """`created` in Unix seconds, `window` of the loaded model in tokens: of the others it is not known."""
+        same, windows = {"object": "model", "created": created, "owned_by": "passerelle"}, self._windows(window)
+        return {"object": "list", "data": [{"id": name, **same, "max_model_len": windows[name]} for name in windows]}
 
     def anthropic_list(self, created_at: str, window: int | None, page: Mapping[str, str]) -> dict[str, Any]:
         """`created_at` is RFC 3339; `page` may hold limit, after_id and before_id. Raises InvalidRequest."""
-        names, more = _page(list(self._keys()), page)
-        data = self._entries(names, {"type": "model", "created_at": created_at}, "max_input_tokens", window)
-        for model in data:
-            model["display_name"] = model["id"]
+        same, windows = {"type": "model", "created_at": created_at}, self._windows(window)
+        names, more = _page(list(windows), page)
+        data = [{"id": name, "display_name": name, **same, "max_input_tokens": windows[name]} for name in names]
         first, last = (names[0], names[-1]) if names else (None, None)
         return {"data": data, "has_more": more, "first_id": first, "last_id": last}
 
@@ -59,10 +53,8 @@ class Names:
         keys = sorted(self.models, key=lambda key: key != self.loaded)
         return {name: key for key in keys for name in self.models[key]}
 
-    # Only of the loaded model is the window known.
-    def _entries(self, names: list[str], same: dict[str, Any], field: str, window: int | None) -> list[dict[str, Any]]:
-        keys = self._keys()
-        return [{"id": name, **same, field: window if keys[name] == self.loaded else None} for name in names]
+    def _windows(self, window: int | None) -> dict[str, int | None]:
+        return {name: window if key == self.loaded else None for name, key in self._keys().items()}
 
 
 def _page(names: list[str], page: Mapping[str, str]) -> tuple[list[str], bool]:

@@ -76,8 +76,6 @@ class Answer:
             self.head = self._engine
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
-        if self.ended:
-            return []
         if self._engine.streams:
             return self._records(self._splitter.feed(data), now)
         self._whole += data
@@ -86,8 +84,6 @@ class Answer:
 
     # What the engine had finished is an answer; anything less is an error.
     def eof(self, now: float) -> list[bytes]:
-        if self.ended:
-            return []
         out = self._records([self._splitter.rest if self._engine.streams else bytes(self._whole)], now)
         return out if self.ended else out + self._end(now)
 
@@ -114,9 +110,9 @@ class Answer:
         out: list[bytes] = []
         try:
             for record in records:
-                out += self._take(record, data_of(record) if self._engine.streams else record, now)
                 if self.ended:
                     break
+                out += self._take(record, data_of(record) if self._engine.streams else record, now)
         except BridgeError as error:
             out += self.fail(error, now)
         return out

@@ -15,7 +15,8 @@ import msgspec
 
 from bridge import errors
 from bridge.report import EngineProbe
-from bridge.support import Support, conclude, questions, suits
+from bridge.support import conclude, questions, suits
+from bridge.tables import TABLES
 
 CONNECT_S = 5.0
 PROBE_S = 0.8
@@ -27,13 +28,7 @@ SLICE = 256 * 1024  # bytes of a request that are written at once
 Body: TypeAlias = dict[str, Any] | None
 Reply: TypeAlias = AsyncIterator[aiohttp.ClientResponse]
 _HEADERS = {"accept-encoding": "identity", "user-agent": "passerelle-bridge", "content-type": "application/json"}
-# What the console reads of the engine's metrics: of vLLM's histograms the samples of only two, and no *_created.
-_REPORTED = re.compile(
-    r"(# TYPE )?(process_start_time_seconds"
-    r"|vllm:(time_to_first_token|inter_token_latency)_seconds_(bucket|sum|count)"
-    r"|vllm:request_(prefill|decode)_time_seconds_sum"
-    r"|vllm:\w+(?<!_bucket)(?<!_sum)(?<!_count)(?<!_created))[ {]"
-)
+_REPORTED = re.compile(TABLES["engine_metrics"]["reported"])
 
 
 # Nothing listens: nobody has seen the request, so it may be sent again.
@@ -53,13 +48,12 @@ class _Said(msgspec.Struct):
 
 
 class Upstream:
-    """`known` says who answered the last look, `support` what that engine takes: all, until it was asked."""
+    """`known` says who answered the last look; its `supports` are None until it was asked."""
 
     def __init__(self) -> None:
         self._lanes = [asyncio.Lock() for _ in range(LANES)]
         self._counts: dict[bytes, int] = {}
         self.known = EngineProbe()
-        self.support = Support()
 
     # No connection is used twice: on loopback a new one costs a fraction of a millisecond, and a kept one that the
     # engine closes meanwhile fails a POST that must not be repeated blindly. No limit, since the ledger is the limit:
@@ -146,16 +140,15 @@ class Upstream:
         models = (await self._said(f"{url}/v1/models")).data or [_Model("")]
         seen, known = (version, tuple(model.id for model in models), models[0].max_model_len), self.known
         if seen != (known.version, known.models, known.max_model_len):
-            self.known, self.support = EngineProbe(False, None, 0.0, *seen), Support()
+            self.known = EngineProbe(False, None, 0.0, *seen)
             self._counts.clear()
         if self.known.supports is None:
             answers: dict[str, tuple[int, bytes]] = {}
             for feature, (path, body) in questions(models[0].id).items():
                 async with self.stream(url + path, body, QUESTION_S) as response:
                     answers[feature] = response.status, await response.read()
-            if (support := conclude(answers)) is not None:
-                self.support = support
-                self.known = replace(self.known, supports=support.by_feature(), suits=suits(support))
+            if supports := conclude(answers):
+                self.known = replace(self.known, supports=supports, suits=suits(supports))
 
     async def _said(self, url: str, request: Body = None) -> _Said:
         try:
