@@ -74,7 +74,8 @@ class Keeper:
     def keep(self, launch: Launch, *, on: bool = True) -> None:
         """The same, and running or not."""
         self.relaunch(launch)
-        self.post(Event("run" if on else "rest"))
+        if on != (self.service.goal == "run"):
+            self.post(Event("run" if on else "rest"))
 
     def post(self, event: Event | None) -> None:
         """Let the machine see an event, then the event that its own actions lead to."""

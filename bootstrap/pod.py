@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from bootstrap import launches
-from bootstrap.command import TOKENS, sleeps
+from bootstrap.command import sleeps
 from bootstrap.errors import Problem, failing_as
 from bootstrap.fleet import Fleet
 from bootstrap.idle import Idle
@@ -20,7 +20,7 @@ from bootstrap.launches import Settings
 from bootstrap.machine import BRIDGE, Event
 from bootstrap.preparing import Preparing
 from bootstrap.published import Published
-from bootstrap.redact import Redactor, secret_values
+from bootstrap.redact import secret_values
 from bootstrap.spec import PodSpec
 
 TICK_S = 0.25
@@ -77,6 +77,7 @@ class Pod:
         spec, applied = self.spec, self.published.applied
         if spec is None or applied is None or spec is before:
             return
+        self.shop.journal.redactor.learn(secret_values(dict(spec.serve.env)))
         said = "; ".join((applied.plan, *applied.reasons))
         self.shop.journal.say("info", f"config: serial {spec.serial}, model {spec.serve.model}: {said}")
         if before is None or spec.serve.model != before.serve.model or self.fleet.wanted not in spec.models:
@@ -89,9 +90,6 @@ class Pod:
     def _enforce(self) -> None:
         if (spec := self.preparing.affordable(self.spec)) is None:
             return
-        environ = self.settings.environ
-        secrets = (*(environ[name] for name in TOKENS), *secret_values(environ), *secret_values(dict(spec.serve.env)))
-        self.shop.journal.redactor = Redactor(secrets)
         for key in spec.models:
             port, direct = self._port(key if sleeps(spec) else ""), self.preparing.peer_to_peer
             launch = launches.engine(self.settings, spec, key, port, peer_to_peer=direct)

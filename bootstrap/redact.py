@@ -26,13 +26,18 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Redacts the lines of several sources for a fixed set of secret values. Empty values are ignored."""
+    """Redacts the lines of several sources for the secret values that it knows. Empty values are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
+        self._known: list[str] = []
+        self._pem: dict[str, int] = {}  # by source: lines of a key that are still hidden
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Further ones; what was secret once stays so, since what began with it may still run."""
         spellings = {spelling for secret in filter(None, secrets) for spelling in _spellings(secret)}
         # The longest first: a secret that holds another must not leave its rest behind.
-        self._known = sorted(spellings, key=len, reverse=True)
-        self._pem: dict[str, int] = {}  # by source: lines of a key that are still hidden
+        self._known = sorted({*self._known, *spellings}, key=len, reverse=True)
 
     def line(self, text: str, source: str = "") -> str:
         """The line without its secrets, or a notice in its place when anything at all goes wrong. Never raises."""

@@ -95,6 +95,20 @@ async def test_another_command_or_environment_restarts_and_the_same_does_not(
     assert desk.children.spawned[1] == (keeper.launch.argv, keeper.launch.env, 7)
 
 
+async def test_being_kept_once_more_does_not_cut_a_backoff_short(desk: Bench) -> None:
+    keeper = Keeper(replace(LAUNCH, policy=BRIDGE), desk.shop)
+    keeper.keep(keeper.launch)
+    for pid in (100, 101):
+        desk.children.end(pid, "exit code 1")
+        desk.now += 0.5
+        post(keeper, "tick")
+    desk.children.end(102, "exit code 1")
+    keeper.keep(keeper.launch)
+    assert keeper.service.phase == "backoff"
+    keeper.keep(keeper.launch, on=False)
+    assert keeper.service.phase == "stopped"
+
+
 async def test_it_is_prepared_before_it_is_started_or_given_up(desk: Bench) -> None:
     refusals: list[str] = ["no GPU"]
 

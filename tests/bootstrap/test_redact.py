@@ -115,6 +115,15 @@ def test_a_key_that_never_ends_hides_no_more_than_a_key_has() -> None:
     assert 100 < hidden < 150
 
 
+def test_what_is_learnt_later_ends_no_key_and_forgets_nothing() -> None:
+    redactor = Redactor(["older-secret"])
+    redactor.line(PEM[0])
+    redactor.learn(["a-new-one"])
+    assert redactor.line(PEM[1]) == MARK
+    redactor.line(PEM[3])
+    assert redactor.line("older-secret a-new-one") == f"{MARK} {MARK}"
+
+
 def test_what_stands_before_and_after_a_key_on_its_line_stays() -> None:
     assert PLAIN.line(f"a {' '.join(PEM)} b {' '.join(PEM)} c") == f"a {MARK} b {MARK} c"
 
