@@ -81,13 +81,13 @@ def _machine(environ: Mapping[str, str]) -> Machine:
 
 
 async def _runpod(keys: Keys) -> Check:
-    from control.providers import open_provider
+    from control.providers import open_rented
 
     where = await asyncio.to_thread(keys.where, RUNPOD)
     if (missing := doctor.key_found(RUNPOD, where)) is not None:
         return missing
     try:
-        pods = await open_provider("runpod").list()
+        pods = await open_rented().client.pods()
     except Unreachable as error:
         return doctor.warn(RUNPOD, f"from the {where}, not tried: {error.message}", "look again when online")
     except PasserelleError as error:

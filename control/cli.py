@@ -7,6 +7,7 @@ what and where, one that says what to do. click's exceptions and ours end here.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -121,7 +122,11 @@ def show(screen: OpenScreen | None, session: object, theme: str | None) -> None:
     """Open the screen and say the last word once it is gone."""
     if screen is None:
         raise UsageError("this command was started without its screen", "run `passerelle`, not `python -m control`")
-    outcome = screen(session, theme)
+    logging.disable()  # a line of it would stand across the picture
+    try:
+        outcome = screen(session, theme)
+    finally:
+        logging.disable(logging.NOTSET)
     if outcome.farewell:
         click.echo(outcome.farewell)
 

@@ -1,43 +1,29 @@
-"""`passerelle pod create` and `pod offers`: a pod on this machine, or one that is rented."""
+"""`passerelle pod create`: a pod on this machine, or one that is rented."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from control.cli import echo_json, run_async
-from control.cli_options import IMAGE, engine_options, machine_options, rented_options
+from control.cli import run_async
+from control.cli_options import IMAGE, Machine, engine_options, machine_options, rented_options
 from control.cli_output import as_json_option, dry_run_option, say
 from control.cli_pod import pod, until_serving
 from control.errors import UsageError
 from control.local.provider import LocalProvider, Options
-from control.models import Offer, Pod
+from control.models import Pod
 
 if TYPE_CHECKING:
     from control.runpod.offers import Attempt
     from control.runpod.order import Order
     from control.runpod.provider import RunPodProvider
 
-PASSED_ON = "VL_"
-"""Variables of this prefix override pod.toml in the pod, and are handed to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    gpu: tuple[str, ...]
-    gpus: int
-    max_price: float | None
-    community: bool
-    cuda: tuple[str, ...]
-    min_cuda: str | None
-
-    @property
-    def clouds(self) -> tuple[str, ...]:
-        return ("SECURE", "COMMUNITY") if self.community else ("SECURE",)
+PASSED_ON = ("VL_", "HF_ENDPOINT")
+"""Variables that begin so are handed to the pod: the first override its pod.toml, the other is where its Hub is."""
 
 
 MACHINE = ("gpu", "gpus", "max_price", "community", "cuda", "min_cuda")
@@ -116,7 +102,7 @@ async def rent(provider: RunPodProvider, asked: dict[str, Any], dry_run: bool) -
     text = await _config(asked)
     planned = await provider.plan(order)
     if dry_run:
-        _show_requests(provider, order, planned, name)
+        _show_requests(provider, order, planned, name, published=text is not None)
         return None
     account = await provider.account()
     if account.balance is None:
@@ -222,7 +208,7 @@ def _need_hub(hub: object) -> None:
 
 
 def variables(named: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """VL_* of ours, and those that were named: NAME takes our value, so that no secret is on the command line."""
+    """PASSED_ON of ours, and those that were named: NAME takes our value, so that no secret is on the command line."""
     found = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     for word in named:
         name, given, value = word.partition("=")
@@ -238,10 +224,14 @@ async def _catalogue(provider: RunPodProvider, machine: Machine) -> tuple[str, .
     )
 
 
-def _show_requests(provider: RunPodProvider, order: Order, planned: tuple[Attempt, ...], name: str) -> None:
+def _show_requests(
+    provider: RunPodProvider, order: Order, planned: tuple[Attempt, ...], name: str, *, published: bool
+) -> None:
     from control.keys import masked
     from control.runpod.launch import secrets_in
 
+    if order.hub and published:
+        click.echo(f"first, pod.toml and the pod's code are published to {order.hub}; then:\n")
     click.echo(f"POST {provider.access.api}/v2/pods\nauthorization: Bearer •••")
     body = json.dumps(provider.request(order, planned[0], name), indent=2, ensure_ascii=False)
     click.echo(masked(body, (provider.access.key, *secrets_in(order))))
@@ -250,50 +240,9 @@ def _show_requests(provider: RunPodProvider, order: Order, planned: tuple[Attemp
         click.echo(f"  {attempt}, stock {attempt.offer.stock}")
 
 
-@pod.command()
-@machine_options
-@as_json_option
-def offers(as_json: bool, **asked: Any) -> None:
-    """What RunPod has now, cheapest first: GPU types, stock, price, CUDA versions, data centres.
-
-    \b
-    Example:
-      passerelle pod offers --gpu a40 --gpu pro6000 --max-price 2
-    """
-    from control.providers import open_rented
-    from control.runpod import gpus
-    from control.runpod.offers import cheapest_first
-
-    machine = Machine(**asked)
-    provider = open_rented()
-    found = run_async(provider.offers_of(machine.gpus, machine.clouds, machine.cuda, machine.min_cuda))
-    wanted = gpus.exact(machine.gpu, [offer.gpu for offer in found]) if machine.gpu else None
-    fitting = [
-        offer
-        for offer in cheapest_first(found)
-        if (wanted is None or offer.gpu in wanted)
-        and (machine.max_price is None or offer.per_hour <= machine.max_price)
-    ]
-    if as_json:
-        echo_json(fitting)
-        return
-    click.echo(f"{'GPU':<16} {'GB':>4} {'$/H':>6}  {'STOCK':<6} {'CLOUD':<9} CUDA; DATA CENTRES")
-    for offer in fitting:
-        click.echo(_offer_line(offer))
-    if not fitting:
-        click.echo("nothing fits", err=True)
-
-
-def _offer_line(offer: Offer) -> str:
-    from control.runpod.gpus import short
-
-    places = " ".join(offer.data_centers) or "-"
-    return (
-        f"{offer.count}×{short(offer.gpu):<14} {offer.memory_gb:>4} {offer.per_hour:>6.2f}  {offer.stock:<6} "
-        f"{offer.cloud.lower():<9} {' '.join(offer.cuda) or '-'}; {places}"
-    )
-
-
 def register(cli: click.Group) -> None:
     """Add the verbs of `pod` to the command."""
+    from control import cli_offers
+
+    cli_offers.register(pod)
     cli.add_command(pod)

@@ -141,7 +141,7 @@ def _with_ssh(before: Settings, ask: Asking, key: str | None, agent: str | None,
     if new:
         path = home() / "ssh_key"
         line = ssh_keys.make_key(path)
-        click.echo(f"a new SSH key: {path}\n  give its public half to RunPod (Settings, SSH public keys): {line}")
+        click.echo(f"a new SSH key: {path}\n  pods that you create from now on let it in: {line}")
         return replace(before, ssh_key=str(path), ssh_agent=agent_path)
     suggested = before.ssh_key or (str(usual[0]) if usual else None)
     chosen = ask.text("SSH key for pods (Enter for none)", key, suggested)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,6 +11,20 @@ from control.local.provider import DEFAULT_PRICE
 
 IMAGE = "vllm/vllm-openai:v0.27.1"
 """The image that this version of the pod's code was tested on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    gpu: tuple[str, ...]
+    gpus: int
+    max_price: float | None
+    community: bool
+    cuda: tuple[str, ...]
+    min_cuda: str | None
+
+    @property
+    def clouds(self) -> tuple[str, ...]:
+        return ("SECURE", "COMMUNITY") if self.community else ("SECURE",)
 
 
 def engine_options(command: click.decorators.FC) -> click.decorators.FC:

@@ -81,16 +81,23 @@ def _line(found: Pod) -> str:
 def status(pod_id: str | None, as_json: bool) -> None:
     """What the provider says of a pod. What the pod says of itself: passerelle status.
 
+    Exit code: 0, 2 its provider gave it up, 3 its provider does not say: what was last known is printed.
+
     \b
     Example:
       passerelle pod status k3v9x0q2ab
     """
-    from control.providers import find
+    from control.providers import find_even_unheard
 
-    found = run_async(find(pod_id, stopped_too=True))[1]
+    found = run_async(find_even_unheard(pod_id, stopped_too=True))[1]
     if as_json:
         echo_json(row(found))
-        return
+    else:
+        _print(found)
+    sys.exit({PodState.ERROR: 2, PodState.UNKNOWN: 3}.get(found.state, 0))
+
+
+def _print(found: Pod) -> None:
     spent = cost_accrued(found, Clock().now())
     click.echo(f"{found.id}  {found.state}  {found.note}".rstrip())
     facts = [
@@ -122,10 +129,10 @@ def wait(pod_id: str | None, within: float | None, as_json: bool) -> None:
       passerelle pod wait
       passerelle pod wait k3v9x0q2ab --within 600 --json
     """
-    from control.providers import find
+    from control.providers import find_even_unheard
 
     async def work() -> Pod:
-        provider, found = await find(pod_id)
+        provider, found = await find_even_unheard(pod_id)
         return await until_serving(provider, found.id, within)
 
     found = run_async(work())

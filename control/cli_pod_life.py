@@ -183,7 +183,8 @@ def terminate(pod_id: str, yes: bool, dry_run: bool) -> None:
         return
     if not yes:
         what = f"{found.id} ({found.name})" if found.name else found.id
-        click.confirm(f"remove pod {what} with its disk, its logs and its configuration?", abort=True, err=True)
+        lost = "its logs and its configuration" if found.provider == "local" else "all that is on it"
+        click.confirm(f"remove pod {what} with its disk and {lost}?", abort=True, err=True)
     run_async(provider.terminate(found.id))
     click.echo(f"pod {found.id} is gone")
 

@@ -11,6 +11,8 @@ from control.models import Account, Bill, Pod
 from control.phases import clock as minutes
 
 DAY = 24.0
+FEW = 10_000
+"""Tokens of which a price would say how long nobody worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,8 @@ def _million(known: Costs) -> str:
         "bridge": f"in the {minutes(known.counted_s)} of this bridge",
         "watch": f"in the {minutes(known.counted_s)} since it was first watched",
     }[known.counted_by]
-    if tokens <= 0:
-        return f"no tokens yet {while_}"
+    if tokens < FEW:
+        return f"too few to tell: {tokens:.0f} tokens {while_}"
     shares = f"in {_dollars(price.prompt)}, out {_dollars(price.generation)}, all {_dollars(price.all)}"
     return f"{shares}: {tokens / 1e6:.2f} M tokens {while_}"
 

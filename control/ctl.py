@@ -65,6 +65,8 @@ def ctl_answer(request: Request, status: int | None, out: bytes, err: bytes, whe
 
 
 def _failure(status: int | None, said: str, where: str) -> PasserelleError:
+    if "can't open file" in said:  # python3 -P of a zipapp that is not there: exit code 2 too
+        return Unreachable(f"the pod at {where} has not fetched its code yet", "why: passerelle pod logs")
     if status == CTL_REFUSED:
         return Refused(said or "refused without a reason")
     if status == CTL_UNREACHABLE:

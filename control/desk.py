@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bootstrap.report import Status
 from control.draft import Code, code_of, text_of
 from control.errors import PasserelleError, Refused, Unreachable, UsageError
-from control.hub import CODE, CONFIG, HubStore, Published, open_store
+from control.hub import CODE, CONFIG, HubStore, Published, open_store, parse_hf
 from control.publish import Publisher
 from control.reach import age_words
 
@@ -75,7 +75,17 @@ async def open_desk(named: str | None, hub: str | None) -> AsyncIterator[Desk]:
     ):
         there = await store.read((CONFIG,))
         running = None if pod.state in ENDED else ReachedPod(ways.reach)
-        yield Desk(store, Publisher(store, tokens.operator, running), CONFIG not in there.files)
+        mirror = None if pod.provider == "local" else log_mirror()
+        publisher = Publisher(store, tokens.operator, running, mirror=mirror)
+        yield Desk(store, publisher, CONFIG not in there.files)
+
+
+def log_mirror() -> str | None:
+    """Where rented pods copy their log to, as `passerelle init` set it; a folder of this machine they do not reach."""
+    from control import settings
+
+    url = settings.load().log_mirror
+    return url if url is not None and parse_hf(url) is not None else None
 
 
 def store_of(pod: Pod) -> str:
@@ -105,7 +115,7 @@ async def publish_first(url: str, text: str, operator_token: str) -> None:
     made = zipapp.build()
     async with open_store(url, Keys().get(HUGGING_FACE)) as store:
         await store.make()
-        publisher = Publisher(store, operator_token, None)
+        publisher = Publisher(store, operator_token, None, mirror=log_mirror())
         outlook = await publisher.look(text, CONFIG, Code(made.sha256, made.text))
         await publisher.send(outlook.draft)
 

@@ -54,12 +54,23 @@ def check(text: str, name: str) -> PodSpec:
         raise ConfigRefused(f"{name}: {error}") from error
 
 
-def draft(text: str, name: str, there: Published, operator_token: str, code: Code | None, least_serial: int) -> Draft:
-    """`code` None keeps the code that is published. Raises ConfigRefused.
+def draft(
+    text: str,
+    name: str,
+    there: Published,
+    operator_token: str,
+    code: Code | None,
+    least_serial: int,
+    mirror: str | None = None,
+) -> Draft:
+    """`code` None keeps the code that is published; `mirror` is where the log goes if the text names no place.
+
+    Raises ConfigRefused.
 
     The serial is one more than what is published and what a pod runs (`least_serial`), whatever the text says.
     """
-    check(text, name)
+    if check(text, name).log.mirror is None and mirror is not None:
+        text = mirrored(text, name, mirror)
     serial = 1 + max(least_serial, serial_of(there.files.get(CONFIG)))
     sha256 = code.sha256 if code is not None else code_of(there.files.get(CONFIG))
     final = stamped(text, name, serial, sha256)
@@ -75,6 +86,18 @@ def draft(text: str, name: str, there: Published, operator_token: str, code: Cod
         changes,
         _title(serial, changes if CONFIG in there.files else ()),
     )
+
+
+def mirrored(text: str, name: str, store: str) -> str:
+    """The text with [log] mirror, everything else as it was written."""
+    try:
+        document = tomlkit.parse(text)
+        document.setdefault("log", tomlkit.table())["mirror"] = store
+        final = tomlkit.dumps(document)
+        parse(final)
+    except (TOMLKitError, SpecError, TypeError, AttributeError) as error:
+        raise ConfigRefused(f"{name}: [log] mirror cannot be set in it: {error}") from error
+    return final
 
 
 def sealed(text: str, operator_token: str) -> dict[str, bytes]:

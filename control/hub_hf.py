@@ -156,4 +156,7 @@ class HfStore:
             case "rate limited":
                 return RateLimited(f"the Hub asks to wait: {said}", "try again then", answer["retry_s"])
             case _:
-                return Unreachable(f"the Hub does not answer about {self.url}: {said}")
+                return Unreachable(
+                    f"the Hub does not answer about {self.url}: {said}",
+                    "is there a network? https://status.huggingface.co says whether it is the Hub",
+                )

@@ -47,9 +47,16 @@ class Publisher:
     """One store, and the pod that watches it, if there is one."""
 
     def __init__(
-        self, store: HubStore, operator_token: str, pod: RunningPod | None, clock: Clock | None = None
+        self,
+        store: HubStore,
+        operator_token: str,
+        pod: RunningPod | None,
+        clock: Clock | None = None,
+        mirror: str | None = None,
     ) -> None:
+        """`mirror`: where the pod's log goes if its configuration names no place."""
         self._store, self._token, self._pod, self._clock = store, operator_token, pod, clock or Clock()
+        self._mirror = mirror
 
     async def look(self, text: str, name: str, code: Code | None, made_from: Published | None = None) -> Outlook:
         """What publishing `text` would change; nothing is changed by looking.
@@ -61,7 +68,8 @@ class Publisher:
         if made_from is not None and made_from.files.get(CONFIG) != there.files.get(CONFIG):
             raise self._overtaken(made_from, there)
         status, why = await self._status()
-        draft = drafts.draft(text, name, there, self._token, code, (status.serial or 0) if status else 0)
+        running_serial = (status.serial or 0) if status else 0
+        draft = drafts.draft(text, name, there, self._token, code, running_serial, self._mirror)
         running = await self._running(there, status)
         return Outlook(draft, drafts.plan(running, draft.wanted), status, why)
 

@@ -125,7 +125,10 @@ class Reach:
 
     def _nowhere(self, request: Request, passed: list[Passed]) -> PasserelleError:
         words = "; ".join(f"{way.via}: {way.why}" for way in (*passed, *self._missing)) or "there is no way to it"
-        remedy = f"is it running? passerelle pod list; every way, one by one: passerelle link {self.pod_id}"
+        remedy = (
+            f"is it running? passerelle pod list; what it says of its start: passerelle pod logs {self.pod_id};"
+            f" every way, one by one: passerelle link {self.pod_id}"
+        )
         if request["cmd"] == "drain" and any(way.via is Via.BRIDGE for way in passed):
             remedy = (
                 f"only the bridge can drain itself; a new one can be started: passerelle bridge restart {self.pod_id}"

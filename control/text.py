@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from control.observe.snapshot import Snapshot
+from control.observe.snapshot import Light, Snapshot
 
 UNKNOWN = "–"
 
@@ -35,9 +35,12 @@ def status_lines(snap: Snapshot) -> list[str]:
             f"  cached {_of(agent.cached_tokens)}  out {_of(agent.output_tokens)}  {_of(agent.tok_s, '.0f')} tok/s"
             f"  age {_of(agent.age_s, '.0f')} s"
         )
-    ages = "   ".join(f"{light.name} {light.state} {_of(light.age_s, '.0f')} s" for light in snap.lights)
-    lines.append(f"  lights  {ages}")
+    lines.append("  lights  " + "   ".join(_light(light) for light in snap.lights))
     return lines
+
+
+def _light(light: Light) -> str:
+    return f"{light.name} {light.state}" + ("" if light.age_s is None else f" {light.age_s:.0f} s")
 
 
 def _of(value: float | None, form: str = "") -> str:

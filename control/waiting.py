@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -11,7 +12,7 @@ from bootstrap.report import Status
 from bridge.report import PodReport
 from control import phases
 from control.clock import Clock
-from control.errors import Refused, Unauthorized, Unreachable
+from control.errors import PasserelleError, Refused, Unauthorized, Unreachable
 from control.models import Pod, PodId, PodState, Target
 from control.phases import Phase, Progress
 from control.podlink import PodLink
@@ -19,6 +20,15 @@ from control.provider import Provider
 
 STOP_AGAIN_S = 15.0
 STOPPED_WITHIN_S = 180.0
+
+SILENT_LOOKS = 15
+"""A provider that does not answer for a moment ends no wait: a start may take 20 minutes."""
+
+START_TELLS_S = 12.0
+"""A bridge that takes longer waits for something, and the pod's start says for what."""
+
+SAYS = "passerelle: "
+"""Lines of the pod's start in its container's log (control.pod_start)."""
 
 NOTHING_KNOWN: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
@@ -38,8 +48,18 @@ async def serving(
     """Until the pod's engine serves. Raises Refused for what will never come, Unreachable when a phase is stuck."""
     began = clock.now()
     progress: Progress | None = None
+    silent = 0
     while True:
-        pod, phase, more = await look(provider, pod_id)
+        try:
+            pod, phase, more = await look(provider, pod_id)
+            silent = 0
+        except Unreachable as error:
+            silent += 1
+            if progress is None or silent > SILENT_LOOKS:
+                raise
+            phase, more = progress.phase, error.message
+        if phase == "bridge" and progress is not None and clock.now() - progress.since > START_TELLS_S:
+            more = await _last_words(provider, pod_id) or more
         now = clock.now()
         was = progress.phase if progress else None
         progress = Progress(began, phase, now) if progress is None else progress.see(phase, now)
@@ -75,6 +95,16 @@ async def look(provider: Provider, pod_id: PodId) -> tuple[Pod, Phase, str]:
             raise Refused(f"pod {pod_id}: {pod.note}", f"passerelle pod terminate {pod_id}")
         case PodState.EXITED | PodState.STOPPING | PodState.TERMINATED:
             raise Refused(f"pod {pod_id} is {pod.state.value}", f"start it again: passerelle pod start {pod_id}")
+
+
+async def _last_words(provider: Provider, pod_id: PodId) -> str:
+    """What the start in the container said last; nothing where the provider has no log of it."""
+    try:
+        lines = [line.text async for line in provider.log_lines(pod_id, 20, follow=False)]
+    except PasserelleError:
+        return ""
+    said = [line.removeprefix(SAYS) for line in lines if line.startswith(SAYS) and "SSH" not in line]
+    return f"the pod's start: {said[-1][:160]}" if said else ""
 
 
 async def _inside(target: Target) -> tuple[Phase, str]:
@@ -121,7 +151,8 @@ async def exited(provider: Provider, pod_id: PodId, clock: Clock, say: Say) -> P
             )
         if now - asked > STOP_AGAIN_S:
             asked = now
-            await provider.stop(pod_id)
+            with contextlib.suppress(Unreachable):  # the next look says so
+                await provider.stop(pod_id)
         await clock.sleep(provider.look_every_s)
 
 

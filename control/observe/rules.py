@@ -183,6 +183,14 @@ ENGINE_RULES: tuple[Rule, ...] = (
         hidden_by="no-config",
     ),
     Rule(
+        "bridge-draining",
+        "warning",
+        "NO NEW TURNS",
+        lambda c: c.state.seen is not None and c.state.seen.report.draining and c.snap.bridge.turns is not None,
+        lambda c: f"The bridge was asked to drain: it refuses new turns; {c.snap.bridge.turns} still run.",
+        "to take new ones again: passerelle drain --off",
+    ),
+    Rule(
         "leaked-upstreams",
         "warning",
         "UPSTREAM LEAK",

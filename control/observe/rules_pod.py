@@ -101,7 +101,7 @@ POD_RULES: tuple[Rule, ...] = (
         "POD UNREACHABLE",
         _lost("port"),
         lambda c: f"Nothing answers at {c.snap.pod.url} for {c.lost_s:.0f} s: {_error(c)}.",
-        "is the pod running (provider light), is its port exposed, is there a network?",
+        "does it run (provider light), is its port exposed, is there a network? its start: passerelle pod logs",
         hold_s=2.0,
     ),
     Rule(

@@ -6,6 +6,7 @@ connections; anything after a 429, which did nothing. A POST that creates is sen
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -24,6 +25,9 @@ from control.runpod import wire
 from control.runpod.problems import Ambiguous, Limited, problem
 
 T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
+"""On stderr while a verb runs; a screen switches it off."""
 
 API = "https://api.runpod.io"
 PROXY = "https://{id}-{port}.proxy.runpod.net"
@@ -166,6 +170,7 @@ class Client:
             try:
                 return await self._send(method, path, params, body, deadline_s, secrets)
             except Limited as limited:
+                LOG.warning("passerelle: RunPod takes no more requests for now; waiting %.0f s", limited.wait_s)
                 await self._clock.sleep(limited.wait_s)
         return await self._send(method, path, params, body, deadline_s, secrets)
 
@@ -184,7 +189,10 @@ class Client:
             async with self._open(deadline_s) as client:
                 got = await client.request(method, path, params=params, content=content, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(f"cannot reach RunPod at {self.access.api}: {_kind(error)}") from error
+            raise Unreachable(
+                f"cannot reach RunPod at {self.access.api}: {_kind(error)}",
+                "is there a network? https://uptime.runpod.io says whether it is RunPod",
+            ) from error
         except httpx.HTTPError as error:
             raise Ambiguous(f"no answer from RunPod to {method} {path}: {_kind(error)}") from error
         if got.is_success:

@@ -99,7 +99,7 @@ async def _create(client: Client, clock: Clock, order: Order, name: str, attempt
     try:
         return read(wire.pod, await client.create(body, secrets_in(order)))
     except Ambiguous as lost:
-        report(f"  {lost.message}; looking for a pod of that name before anything else is tried")
+        report(f"  {lost.message}; looking for a pod of that name, for up to a minute, before anything else is tried")
         found = await find_by_name(client, clock, name)
         if found is None:
             raise Unreachable(

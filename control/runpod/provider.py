@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -136,6 +135,11 @@ class RunPodProvider:
             if state not in (PodState.EXITED, PodState.TERMINATED):
                 self.store.save(record)
                 raise Refused(f"pod {pod_id} cannot be stopped now: {error.message}") from error
+        except Ambiguous:
+            raise  # it may have been heard
+        except PasserelleError:
+            self.store.save(record)
+            raise
 
     async def terminate(self, pod_id: PodId) -> None:
         """Done when RunPod no longer knows it: by its id and in the list, twice."""
@@ -143,8 +147,13 @@ class RunPodProvider:
         if record.gone_at is not None:
             return
         self.store.save(life.terminate_asked(record, self.clock.now()))
-        with contextlib.suppress(NoSuchPod):  # gone already, or not yet listed: what follows finds out
+        try:
             await self.client.delete(f"/v2/pods/{pod_id}")
+        except (NoSuchPod, Ambiguous):
+            pass  # gone already, or not yet listed, or perhaps heard: what follows finds out
+        except PasserelleError:
+            self.store.save(record)
+            raise
         for pause in GONE_PAUSES_S:
             if (await self.get(pod_id)).state is PodState.TERMINATED:
                 self._keys.delete_tokens(pod_id)

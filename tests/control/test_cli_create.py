@@ -1,4 +1,4 @@
-"""`passerelle pod create` and `pod offers` as a user drives them, against the double."""
+"""`passerelle pod create` as a user drives it, against the double."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def has(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
 def test_rent_one(double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     has(monkeypatch, Account(50.0, 0.0, 80.0))
     monkeypatch.setenv("VL_CTX", "65536")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("MINE", "a b")
     argv = [*RENT, "--no-wait", "--json", "--budget", "5", "--env", "MINE", "--env", "X=1=2"]
     assert run(argv, None) == 0
@@ -62,6 +63,7 @@ def test_rent_one(double: RunPodDouble, monkeypatch: pytest.MonkeyPatch, capsys:
     assert "asking for 1 × a40 at 0.44 $/h" in err
     assert f"config publish pod.toml --pod {made['id']}" in err
     sent = double.asked("POST", "/v2/pods")[0].body
+    assert sent["env"]["HF_ENDPOINT"] == "http://127.0.0.1:9", "where its configuration was published"
     assert (sent["env"]["VL_CTX"], sent["env"]["MINE"], sent["env"]["X"]) == ("65536", "a b", "1=2")
     assert sent["env"]["PASSERELLE_HUB"] == f"hf://datasets/me/pods/{sent['name']}", "a folder of its own"
     tokens = Keys().tokens(PodId(made["id"]))
@@ -170,22 +172,6 @@ def test_the_same_again_elsewhere(
     old, new = (seen.body for seen in double.asked("POST", "/v2/pods"))
     assert (new["disk"], new["args"], new["image"]) == (70, old["args"], old["image"])
     assert new["env"]["PASSERELLE_OPERATOR_TOKEN"] != old["env"]["PASSERELLE_OPERATOR_TOKEN"]
-
-
-def test_offers(double: RunPodDouble, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["pod", "offers", "--gpu", "a40", "--gpu", "h200", "--json"], None) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(offer["gpu"], offer["per_hour"], offer["stock"]) for offer in found] == [
-        ("NVIDIA A40", 0.44, "HIGH"),
-        ("NVIDIA H200", 3.99, "HIGH"),
-    ]
-    assert run(["pod", "offers", "--max-price", "0.5"], None) == 0
-    out = capsys.readouterr().out
-    assert "1×a40" in out
-    assert "12.8 13.0; EU-SE-1 CA-MTL-1" in out
-    assert "h200" not in out
-    assert run(["pod", "offers", "--max-price", "0.01"], None) == 0
-    assert "nothing fits" in capsys.readouterr().err
 
 
 CONFIG = '[serve]\nmodel = "m"\n[models.m]\nrepo = "org/m"\n'

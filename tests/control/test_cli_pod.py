@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import stat
@@ -14,8 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from control import checkup
 from control.cli import run
 from control.clock import Clock
+from control.doctor import Level
 from control.keys import Keys
 from control.models import Account, PodId
 from control.runpod.provider import RunPodProvider
@@ -114,7 +117,11 @@ def test_what_is_known_is_listed_while_runpod_does_not_say(
     assert (found["id"], found["state"], found["ssh"]["user"]) == (rented, "UNKNOWN", "root")
     assert ("HTTP 401" if fault == "key" else "HTTP 502") in found["note"]
     assert "rpa_wrong" not in found["note"]
-    assert run(["pod", "status", rented], None) == (2 if fault == "key" else 3)
+    assert run(["pod", "status", rented, "--json"], None) == 3
+    assert json.loads(capsys.readouterr().out)["state"] == "UNKNOWN"
+    if fault == "key":
+        (check,) = [check for check in asyncio.run(checkup.everything()) if check.name == "RUNPOD_API_KEY"]
+        assert check.level is Level.FAIL, "pods that are only remembered say nothing for the key"
 
 
 def test_waiting_is_given_up_when_it_was_asked_for(rented: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_the_pods_own_counters_tell_what_tokens_cost() -> None:
     said = "\n".join(lines(known))
     assert "in 0.17 $, out 1.50 $, all 0.50 $: 4.00 M tokens in the 1:00:00 of this engine" in said
     bare = reckon(RENTED, (), ACCOUNT, Entry(), None, 1_000.0 + 2 * H, Counted(Tokens(0.0, 0.0), 60.0, "bridge"))
-    assert "no tokens yet in the 1:00 of this bridge" in "\n".join(lines(bare))
+    assert "too few to tell: 0 tokens in the 1:00 of this bridge" in "\n".join(lines(bare))
 
 
 def test_whoever_counted_for_longer_is_believed() -> None:

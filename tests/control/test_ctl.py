@@ -67,6 +67,7 @@ def test_ctl_prints_the_status_alone() -> None:
         (1, b"Traceback", Unreachable, "ended with 1: Traceback"),
         (None, b"", Unreachable, "ended with None"),
         (2, b"", Refused, "refused without a reason"),
+        (2, b"python3: can't open file '/x.pyz': [Errno 2] No such file", Unreachable, "has not fetched its code yet"),
     ],
 )
 def test_how_ctl_ended(status: int | None, err: bytes, kind: type[PasserelleError], words: str) -> None:

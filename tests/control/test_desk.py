@@ -10,7 +10,7 @@ import pytest
 
 from control import settings
 from control.ctl import Request
-from control.desk import Desk, ReachedPod, code_in, older, published_text, store_of
+from control.desk import Desk, ReachedPod, code_in, log_mirror, older, published_text, store_of
 from control.errors import Refused, Unreachable, UsageError
 from control.hub import Published, open_store
 from control.hub_dir import DirStore
@@ -46,6 +46,14 @@ def test_a_rented_pods_store_is_its_own_then_the_usual_one(home: Path) -> None:
     assert store_of(RENTED) == "hf://datasets/me/usual"
     RentedStore(home).save(Record("abc123", hub="hf://datasets/me/pods/its-own"))
     assert store_of(RENTED) == "hf://datasets/me/pods/its-own"
+
+
+def test_rented_pods_mirror_their_log_where_init_said_so(home: Path) -> None:
+    assert log_mirror() is None
+    (home / settings.FILE).write_text('log_mirror = "hf://datasets/me/logs"\n')
+    assert log_mirror() == "hf://datasets/me/logs"
+    (home / settings.FILE).write_text('log_mirror = "dir:///tmp/logs"\n')
+    assert log_mirror() is None, "a rented pod does not reach a folder of this machine"
 
 
 async def test_the_version_before_is_the_newest_that_has_another_text(tmp_path: Path) -> None:

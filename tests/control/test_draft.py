@@ -41,6 +41,21 @@ def test_the_first_publish() -> None:
     assert seal.check(made.files[CONFIG], made.files[SIGNATURE].decode(), OPERATOR) is None
 
 
+@pytest.mark.parametrize("text", [TEXT, TEXT + "\n[log]\nevery_seconds = 60\n", TEXT.replace("\n", "\r\n")])
+def test_a_log_without_a_place_gets_the_usual_one(text: str) -> None:
+    made = draft(text, "pod.toml", EMPTY, OPERATOR, None, 0, "hf://datasets/me/logs")
+    assert made.wanted.log.mirror == "hf://datasets/me/logs"
+    assert made.files[CONFIG].decode().startswith("# my pod")
+    named = text.replace("[models.tiny]", "[models.tiny]\n").rstrip() + "\n"
+    own = named + (
+        'mirror = "hf://datasets/me/own"\n' if "[log]" in text else '[log]\nmirror = "hf://datasets/me/own"\n'
+    )
+    assert (
+        draft(own, "x", EMPTY, OPERATOR, None, 0, "hf://datasets/me/logs").wanted.log.mirror == "hf://datasets/me/own"
+    )
+    assert draft(text, "x", EMPTY, OPERATOR, None, 0).wanted.log.mirror is None
+
+
 def test_what_was_written_stays_as_it_was_written() -> None:
     lines = stamped(TEXT, "x", 7, SHA).splitlines()
     for line in TEXT.splitlines():

@@ -55,6 +55,14 @@ async def test_a_publish_is_signed_and_one_serial_on(store: DirStore) -> None:
     assert (await store.history(9))[0].title == "serial 2: images = 8"
 
 
+async def test_the_usual_mirror_is_published_and_planned(store: DirStore) -> None:
+    made = Publisher(store, OPERATOR, None, StillClock(), mirror="hf://datasets/me/logs")
+    outlook = await made.look(text(), "pod.toml", None)
+    assert outlook.draft.wanted.log.mirror == "hf://datasets/me/logs"
+    await made.send(outlook.draft)
+    assert (await made.look(text(), "pod.toml", None)).draft.diff == (), "and is no change the next time"
+
+
 async def test_looking_changes_nothing(store: DirStore) -> None:
     await published(store, 4)
     before = await store.read((CONFIG,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from control.observe.reduce import reduce
 from control.observe.state import State
 from control.observe.updates import PodSeen
@@ -16,6 +18,7 @@ def test_nothing_known_is_dashes_and_no_zero() -> None:
     assert text.startswith("UNKNOWN")
     assert "running –" in text
     assert "so far – $" in text
+    assert "provider unknown   port unknown" in text, "no age where there is none"
 
 
 def test_a_working_pod_in_a_few_lines() -> None:
@@ -30,3 +33,9 @@ def test_a_working_pod_in_a_few_lines() -> None:
     assert "0.74 $/h   so far 0.7400 $" in text
     assert "decode 164 tok/s" in text
     assert "a3f1/main" in text
+    assert "provider good 2 s   port good 0 s" in text
+
+
+def test_a_budget_stands_beside_what_was_spent() -> None:
+    state = reduce(State(), PodSeen(replace(POD, budget=5.0)), 0, 4_600)
+    assert "so far 0.7400 $ of 5.00 $" in "\n".join(status_lines(snapshot(state, 0, 4_600)[0]))

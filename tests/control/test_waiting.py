@@ -91,6 +91,42 @@ async def test_a_bridge_that_nobody_hears_is_waited_for_then_given_up(
     assert "pod terminate" in caught.value.remedy
 
 
+async def test_a_start_that_waits_for_something_says_for_what(
+    provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
+) -> None:
+    pod = await created(provider)
+    double.cloud.lines = [
+        "noise",
+        "passerelle: not what is published: pod.toml: HTTP 404",
+        "passerelle: SSH: sshd runs",
+    ]
+    said = Said()
+    clock.pass_(200)
+    with pytest.raises(Unreachable, match="the pod's start: not what is published: pod.toml: HTTP 404"):
+        await waiting.serving(provider, pod.id, clock, said.append, within_s=60)
+    assert said.words() == ["the pod's bridge comes up", "the pod's start: not what is published: pod.toml: HTTP 404"]
+
+
+async def test_a_provider_that_does_not_answer_for_a_moment_ends_no_wait(
+    provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
+) -> None:
+    pod = await created(provider)
+
+    class Troubled(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            double.cloud.faults.gateway = {1: 3, 2: 3}.get(len(self.slept), 0)
+            clock.pass_(seconds)
+            await super().sleep(seconds)
+
+    said = Said()
+    with pytest.raises(Unreachable, match="does not serve after 60 s"):
+        await waiting.serving(provider, pod.id, Troubled(clock.now()), said.append, within_s=60)
+    assert any("HTTP 502" in line for line in said)
+    double.cloud.faults.gateway = 10_000
+    with pytest.raises(Unreachable, match="HTTP 502"):
+        await waiting.serving(provider, pod.id, clock, said.append)
+
+
 async def test_what_will_never_serve_is_said_at_once(
     provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
 ) -> None:
@@ -134,6 +170,22 @@ async def test_a_provider_that_is_silent_meanwhile_has_not_stopped_it(
     said = Said()
     assert (await waiting.exited(provider, pod.id, Silent(clock.now()), said.append)).state == "EXITED"
     assert any("HTTP 502" in line for line in said)
+
+
+async def test_a_second_asking_that_nobody_hears_ends_no_wait(
+    provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
+) -> None:
+    pod = await created(provider)
+    clock.pass_(200)
+    double.cloud.faults.stop_ignored = 1
+
+    class Troubled(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            double.cloud.faults.gateway = 3 if 16 <= sum(self.slept) <= 22 else 0
+            clock.pass_(seconds)
+            await super().sleep(seconds)
+
+    assert (await waiting.exited(provider, pod.id, Troubled(clock.now()), lambda line: None)).state == "EXITED"
 
 
 async def test_a_stop_that_never_comes_is_an_error_that_says_what_it_may_cost(

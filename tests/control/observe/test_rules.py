@@ -259,6 +259,14 @@ def test_a_change_of_the_engine_is_said_with_the_swap_that_it_is_for(state: str)
     assert "a swap from small to big, about 35 s to go" in last.findings[0].detail
 
 
+def test_a_bridge_that_drains_is_not_called_healthy() -> None:
+    scraped = seen(loaded(1, 0), status(), turns(1))
+    draining = replace(scraped, report=replace(scraped.report, draining=True))
+    last = watch([draining])[-1]
+    assert (ids(last), last.verdict) == (["bridge-draining"], Verdict.WARNING)
+    assert "1 still run" in last.findings[0].detail
+
+
 def test_a_pod_without_a_config_is_not_said_to_keep_the_one_before() -> None:
     bare = status(engine=service("stopped"), serial=None, config_error="there is no config yet")
     last = watch([seen(None, bare, reachable=False)] * 3)[-1]

@@ -415,3 +415,43 @@ async def test_no_secret_in_a_traceback(provider: RunPodProvider, double: RunPod
     text = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=False).format())
     said = f"{text} {caught.value!r} {caught.value.remedy} {wanted!r} {planned!r} {provider.access!r}"
     assert not [secret for secret in (KEY, HF, TOKENS.client, TOKENS.operator) if secret in said]
+
+
+@pytest.mark.parametrize("trouble", ["key", "nobody", "limit"])
+async def test_a_stop_that_was_not_taken_is_not_called_stopping(
+    trouble: str, provider: RunPodProvider, double: RunPodDouble, clock: ManualClock, tmp_path: Path
+) -> None:
+    pod = await created(provider)
+    clock.pass_(UP_S * 2)
+    access = {"key": Access("rpa_wrong", double.url), "nobody": Access(KEY, "http://127.0.0.1:9")}
+    other = RunPodProvider(access.get(trouble, provider.access), Store(tmp_path), Keys(tmp_path), clock)
+    for call in (other.stop, other.terminate):
+        double.cloud.faults.limited = 99 if trouble == "limit" else 0
+        with pytest.raises(PasserelleError):
+            await call(pod.id)
+        double.cloud.faults.limited = 0
+        record = Store(tmp_path).load(pod.id)
+        assert (record.stop_asked_at, record.terminate_asked_at) == (None, None)
+        assert (await provider.get(pod.id)).state is PodState.RUNNING
+
+
+async def test_a_stop_that_may_have_been_heard_is_stopping_until_it_is_seen(
+    provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
+) -> None:
+    pod = await created(provider)
+    clock.pass_(UP_S * 2)
+    double.cloud.faults.gateway = 3
+    with pytest.raises(Unreachable, match="HTTP 502"):
+        await provider.stop(pod.id)
+    assert (await provider.get(pod.id)).state is PodState.STOPPING
+
+
+async def test_a_removal_whose_answer_is_lost_is_found_out(
+    provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
+) -> None:
+    pod = await created(provider)
+    clock.pass_(UP_S * 2)
+    double.cloud.remove(double.cloud.pods[pod.id])
+    double.cloud.faults.gateway = 3
+    await provider.terminate(pod.id)
+    assert (await provider.get(pod.id)).state is PodState.TERMINATED
