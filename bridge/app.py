@@ -84,10 +84,14 @@ class Service:
         return self._relay(http, await _body(http), UNREAD if http.url.path == TOKENIZE else OPENAI)
 
     async def count_tokens(self, http: Request) -> Response:
-        body = await _body(http)
-        engine = request.count(body, model=self._names().resolve(body.get("model"))[1])
+        body, path = await _body(http), TOKENIZE
+        name = self._names().resolve(body.get("model"))[1]
+        if self._config.mode == "translate":
+            engine = request.count(body, model=name)
+        else:  # the engine renders an Anthropic prompt in its own way, and counts it so
+            engine, path = body | {"model": name}, http.url.path
         url = (await self._supervisor.serving(until=0.0)).url
-        counted = await first_of(self._upstream.count(f"{url}", engine), left(http.receive))
+        counted = await first_of(self._upstream.count(f"{url}{path}", engine), left(http.receive))
         return _json({"input_tokens": counted or 0})
 
     async def models(self, http: Request) -> Response:

@@ -1,7 +1,7 @@
 """Bytes of an engine's answer, however cut -> the records of its stream -> parts of content. Both dialects."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -24,9 +24,12 @@ class Splitter:
         self._limit = limit
 
     # The records that ended, without their blank line; all to be taken. Raises EngineBroken past the limit.
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
+    def feed(self, chunk: bytes) -> Iterable[bytes]:
         known = self.rest + chunk
         *records, self.rest = known.split(b"\n\n") if b"\r" not in known else _BLANK_LINE.split(known)
+        return records if len(known) <= self._limit else self._checked(records)
+
+    def _checked(self, records: list[bytes]) -> Iterator[bytes]:
         for record in records:
             self._check(len(record))
             yield record
@@ -57,20 +60,20 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: dict[str, str | None] | None = None  # name, arguments
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[_Call] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     index: int = 0
     delta: _Delta | None = None
     message: _Delta | None = None
@@ -78,18 +81,19 @@ class _Choice(msgspec.Struct):
     stop_reason: str | int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: dict[str, int | None] | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
 
 
 # What is read of a chat completion, of Anthropic's events and of its message. `object`, `code` and a `message` that is
 # a text are of the older way to put an error inside a stream.
-class _Record(msgspec.Struct):
+class _Record(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
@@ -134,12 +138,14 @@ class Decoder:
             self._native(record, parts)
         return parts
 
-    # Counts are cumulative. `cached` is in the last record alone; the prompt includes it.
+    # Counts are cumulative. `cached` is in the last record alone. The prompt includes it, and what was written to the
+    # cache, which Anthropic's counts have apart.
     def _count(self, usage: _Usage) -> None:
         turn, cached = self._turn, usage.cache_read_input_tokens
         if usage.prompt_tokens_details:
             cached = usage.prompt_tokens_details.get("cached_tokens", cached)
-        prompt = usage.prompt_tokens or (usage.input_tokens or 0) + (cached or 0)
+        written = usage.cache_creation_input_tokens or 0
+        prompt = usage.prompt_tokens or (usage.input_tokens or 0) + (cached or 0) + written
         turn.input_tokens = max(prompt, turn.input_tokens or 0)
         turn.output_tokens = max(usage.completion_tokens or usage.output_tokens or 0, turn.output_tokens)
         turn.cached_tokens = turn.cached_tokens if cached is None else cached

@@ -40,11 +40,12 @@ class _Model(msgspec.Struct):
     max_model_len: int | None = None
 
 
-# What is read of /version, /v1/models and /tokenize.
+# What is read of /version, /v1/models, /tokenize and /v1/messages/count_tokens.
 class _Said(msgspec.Struct):
     version: str | None = None
     data: list[_Model] = []
     count: int | None = None
+    input_tokens: int | None = None
 
 
 class Upstream:
@@ -108,8 +109,9 @@ class Upstream:
         key = sha256(msgspec.json.encode(request)).digest()
         async with self._lanes[key[0] % LANES]:
             if key not in self._counts:
-                if (count := (await self._said(f"{url}/tokenize", request)).count) is None:
-                    raise errors.EngineBroken("the engine's /tokenize answered without a count")
+                said = await self._said(url, request)
+                if (count := said.input_tokens if said.count is None else said.count) is None:
+                    raise errors.EngineBroken(f"the engine's answer at {url} has no count")
                 self._counts[key] = count
                 if len(self._counts) > MAX_COUNTS:
                     del self._counts[next(iter(self._counts))]

@@ -81,6 +81,20 @@ async def test_the_official_client_reads_one_message_and_counts_tokens() -> None
         assert upstream.calls[1].body["tools"]
 
 
+@pytest.mark.parametrize("mode", ["native", "off"])
+async def test_where_the_engine_renders_the_prompt_it_counts_it_too(mode: str) -> None:
+    """A real vLLM 0.32 makes 271 tokens of a conversation of which our translation makes 292."""
+    asked = {**ASK, "model": "any", "system": "S"}
+    async with (
+        engine(lambda call: call.answer(200, {"input_tokens": 12})) as upstream,
+        bridge(upstream.url, mode=mode) as one,
+    ):
+        answer = await one.http.post("/v1/messages/count_tokens?beta=true", json=asked)
+    assert (answer.status_code, answer.json()) == (200, {"input_tokens": 12})
+    assert [call.path for call in upstream.calls] == ["/v1/messages/count_tokens"]
+    assert upstream.calls[0].body == {**asked, "model": "m"}
+
+
 async def test_the_official_client_understands_our_errors() -> None:
     async with bridge(DEAD) as one, sdk(one) as client:
         with pytest.raises(anthropic.APIStatusError) as down:

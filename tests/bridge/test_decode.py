@@ -159,6 +159,17 @@ def test_usage_with_null_counts() -> None:
     assert Decoded(data).counts == [(0, None, 0)]
 
 
+def test_anthropics_prompt_is_what_was_read_from_the_cache_written_to_it_and_neither() -> None:
+    """vLLM 0.32, an answer in one piece: its stream of the same prompt counts nothing as written."""
+    counted = {
+        "input_tokens": 124,
+        "output_tokens": 2,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 384,
+    }
+    assert Decoded(json.dumps({"type": "message", "usage": counted}).encode()).counts == [(508, 0, 2)]
+
+
 def split(chunks: list[bytes], limit: int = 1 << 20) -> list[bytes]:
     splitter = Splitter(limit)
     records = [record for chunk in chunks for record in splitter.feed(chunk)] + [splitter.rest]

@@ -119,11 +119,11 @@ async def test_another_engine_is_asked_anew_and_its_counts_are_its_own() -> None
 
     async with asking(lambda call: call.answer(200, {"count": len(version[0])}), changes) as (one, upstream):
         await upstream.look(one.url)
-        assert await upstream.count(one.url, REQUEST) == 1
+        assert await upstream.count(f"{one.url}/tokenize", REQUEST) == 1
         asked, version[0] = len(one.questions), "22"
         await upstream.look(one.url)
         assert len(one.questions) == 2 * asked
-        assert await upstream.count(one.url, REQUEST) == 2
+        assert await upstream.count(f"{one.url}/tokenize", REQUEST) == 2
 
 
 async def test_a_probe_of_a_frozen_engine_is_bounded() -> None:
@@ -156,7 +156,7 @@ async def test_tokens_are_counted_once_for_equal_prompts_and_a_few_at_a_time() -
         await call.answer(200, {"count": call.body["n"], "tokens": [1] * 304})
 
     async with asking(counts) as (one, upstream), asyncio.TaskGroup() as group:
-        asked = [group.create_task(upstream.count(f"{one.url}", {"n": number % 8})) for number in range(24)]
+        asked = [group.create_task(upstream.count(f"{one.url}/tokenize", {"n": number % 8})) for number in range(24)]
         await asyncio.wait(asked)
         assert [task.result() for task in asked] == [number % 8 for number in range(24)]
         assert len(one.calls) == 8
@@ -177,14 +177,14 @@ async def test_an_engine_that_answers_nonsense_is_an_error_of_ours_and_no_other(
 async def test_a_count_that_is_none(answer: object) -> None:
     async with asking(lambda call: call.answer(200, answer)) as (one, upstream):
         with pytest.raises(EngineBroken):
-            await upstream.count(one.url, {"model": "m"})
+            await upstream.count(f"{one.url}/tokenize", {"model": "m"})
 
 
 async def test_what_is_counted_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_COUNTS", 2)
     async with asking(lambda call: call.answer(200, {"count": 1})) as (one, upstream):
         for number in (1, 2, 3, 2, 1):
-            await upstream.count(one.url, {"n": number})
+            await upstream.count(f"{one.url}/tokenize", {"n": number})
         assert [call.body["n"] for call in one.calls] == [1, 2, 3, 1]
 
 
@@ -210,7 +210,7 @@ async def test_an_exchange_keeps_no_connection(whole: bool) -> None:
 async def test_a_large_request_arrives_whole_with_its_length() -> None:
     text = "x" * (3 * module.SLICE + 17)
     async with asking(lambda call: call.answer(200, {"count": len(call.body["text"])})) as (one, upstream):
-        assert await upstream.count(one.url, {"text": text}) == len(text)
+        assert await upstream.count(f"{one.url}/tokenize", {"text": text}) == len(text)
 
 
 async def test_two_cancels_in_every_phase_leave_no_socket() -> None:
@@ -236,7 +236,7 @@ async def test_two_cancels_in_every_phase_leave_no_socket() -> None:
             await asyncio.wait([task])
         await until(lambda: kernel_count(one.port) == 0)
         one.script = lambda call: call.answer(200, {"count": 3})
-        assert await upstream.count(one.url, {"model": "m"}) == 3
+        assert await upstream.count(f"{one.url}/tokenize", {"model": "m"}) == 3
 
 
 async def test_the_kernel_counts_our_sockets_to_the_engine_and_no_others() -> None:
