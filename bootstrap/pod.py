@@ -107,10 +107,8 @@ class Pod:
 
     def _keep_hub(self) -> None:
         launch = launches.worker(self.settings, self.spec, self.shop.journal.path, stop=self.stopping)
-        self.hub.keep(
-            replace(launch, hear=self._hear_hub),
-            on=bool(self.settings.hub or self.stopping or (self.spec and self.spec.log.mirror)),
-        )
+        on = bool(self.settings.hub or self.stopping or (self.spec and self.spec.log.mirror))
+        self.hub.keep(replace(launch, hear=self._hear_hub), on=on)
 
     def _hear_hub(self, line: str) -> None:
         # A line of the worker: its task, and what came of it.
@@ -164,9 +162,8 @@ class Pod:
         if self.stop.is_set() or self.stopping:
             raise Problem("the pod is stopping")
         if self.spec is None or key not in self.spec.models:
-            raise Problem(
-                f"there is no model {key!r}; there is: {', '.join(self.spec.models) if self.spec else 'none'}"
-            )
+            there = ", ".join(self.spec.models) if self.spec else "none"
+            raise Problem(f"there is no model {key!r}; there is: {there}")
         self.fleet.demand(key, self.spec.swap.dwell_minutes * 60.0)
 
     def restart(self, name: str) -> None:

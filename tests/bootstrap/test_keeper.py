@@ -104,9 +104,9 @@ async def test_being_kept_once_more_does_not_cut_a_backoff_short(desk: Bench) ->
         post(keeper, "tick")
     desk.children.end(102, "exit code 1")
     keeper.keep(keeper.launch)
-    assert keeper.service.phase == "backoff"
+    assert keeper.view().state == "backoff"
     keeper.keep(keeper.launch, on=False)
-    assert keeper.service.phase == "stopped"
+    assert keeper.view().state == "stopped"
 
 
 async def test_it_is_prepared_before_it_is_started_or_given_up(desk: Bench) -> None:
