@@ -2,13 +2,15 @@
 
 Facts of vllm-router 0.1.17, measured (docs/scale.md): `sticky_least_loaded` places a new x-session-id where fewest are,
 and keeps it there until that replica is unhealthy or its circuit is open. `cache_aware` sends each prompt to every
-replica once more, to be rendered, and puts all that share a system prompt on one. `consistent_hash` ignores load.
+replica once more, to be rendered, and puts all that share a system prompt on one. `consistent_hash` ignores load. It
+reads a body into types and writes it anew: what they do not know of a message or a tool is gone. Headers stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -58,6 +60,12 @@ class Ports:
 def door(replica: str) -> str:
     """The path under which the tunnel leads to a replica."""
     return f"/replica/{replica}"
+
+
+def stub(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What the router needs of a request: enough to be one, and whether its answer is a stream."""
+    prompt: dict[str, Any] = {"messages": []} if "messages" in request else {"prompt": ""}
+    return {"model": str(request.get("model", "")), **prompt, "stream": request.get("stream") is True}
 
 
 def members(answer: bytes) -> dict[str, bool] | None:

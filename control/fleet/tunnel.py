@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import secrets
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from control.fleet import router
 from control.fleet.conversations import FORGOTTEN_S, Conversations
 from control.fleet.head import END, BadHead, Head, parse
 from control.fleet.models import FrontStatus, Place, ReplicaStatus
@@ -35,6 +37,7 @@ ROUTER_S = 20.0
 
 PIECE = 64 * 1024
 OK = 200
+TURN = "x-passerelle-turn"
 STAMPED = ("/v1/chat/completions", "/v1/completions")
 ANYWHERE = ("/v1/models", "/version", "/tokenize")
 """Any replica's answer is as good as another's. The router would ask the first, whether it lives or not."""
@@ -69,6 +72,7 @@ class Tunnel:
         self._inside, self._bearer = inside(secret), f"Bearer {secret}"
         self._status = status
         self._conversations = Conversations()
+        self._bodies: dict[str, bytes] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,21 +117,27 @@ class Tunnel:
             await answer(writer, 404, f"{head.method} {path} is nothing that a fleet has")
 
     async def _to_router(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> None:
+        """Only what it decides by. The body waits here for the door that it chooses: it would lose fields that it does
+        not know, and read megabytes to no end."""
         try:
-            asked: object = msgspec.json.decode(body)
+            asked = msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            return await answer(writer, 400, f"the body is not JSON: {error}")
+            return await answer(writer, 400, f"the body is no JSON object: {error}")
         found = None if head.get(SESSION) else self._conversations.begin(asked, time.monotonic())
+        stub = msgspec.json.encode(router.stub(asked))
         del asked
+        turn = secrets.token_hex(8)
+        self._bodies[turn] = body
+        known = {SESSION: found.id} if found else {}
+        add = {"authorization": self._bearer, TURN: turn, "content-length": str(len(stub)), **known}
         try:
-            known = {SESSION: found.id} if found else {}
-            stamped = head.but(head.target, {"authorization": self._bearer, **known})
             async with asyncio.timeout(ROUTER_S):
                 there = await self._router()
-            await _exchange(there, stamped.render() + body, writer)
+            await _exchange(there, head.but(head.target, add).render() + stub, writer)
         except (OSError, TimeoutError) as error:
             await answer(writer, 503, f"the fleet's router does not answer: {_words(error)}")
         finally:
+            del self._bodies[turn]
             if found:
                 self._conversations.end(found, time.monotonic())
 
@@ -141,6 +151,7 @@ class Tunnel:
         place, session = to.replica.place, head.get(SESSION)
         if place.state != "serving":
             return await answer(writer, 503, f"replica {to.replica.id}: {place.reason or place.state}")
+        body = self._bodies.get(head.get(TURN) or "", body)
         to.turns += 1
         try:
             if await self._pass(place, head, target, body, writer) == OK and session:
@@ -173,9 +184,11 @@ class Tunnel:
         token = {"authorization": f"Bearer {place.token}"} if place.token else {}
         port = f":{url.port}" if url.port else ""
         add = {"host": f"{url.hostname}{port}", "user-agent": USER_AGENT, "accept-encoding": "identity", **token}
+        if body:
+            add["content-length"] = str(len(body))
         if (session := head.get(SESSION)) and place.token:
             add["x-claude-code-session-id"] = session  # so that the pod's own screen has the same row as the fleet's
-        sent = head.but(url.path.rstrip("/") + target, add, ("authorization",)).render() + body
+        sent = head.but(url.path.rstrip("/") + target, add, ("authorization", TURN)).render() + body
         try:
             async with asyncio.timeout(CONNECT_S):
                 if secure and self._tls is None:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from control.fleet.front import router_program
-from control.fleet.router import DAY_S, FLAGS, Ports, argv, door, members
+from control.fleet.router import DAY_S, FLAGS, Ports, argv, door, members, stub
 
 
 def test_every_replica_is_a_door_of_the_tunnel() -> None:
@@ -32,6 +32,15 @@ def test_whom_it_knows() -> None:
     """As vllm-router 0.1.17 says it."""
     assert members(WORKERS) == {"http://127.0.0.1:1/replica/a": True, "http://127.0.0.1:1/replica/b": False}
     assert members(b"not found") is members(b"{}") is None
+
+
+def test_what_it_needs_of_a_request() -> None:
+    assert stub({"model": "m", "messages": [1, 2], "stream": True, "more": 1}) == {
+        "model": "m",
+        "messages": [],
+        "stream": True,
+    }
+    assert stub({"prompt": "long"}) == {"model": "", "prompt": "", "stream": False}
 
 
 @pytest.mark.process

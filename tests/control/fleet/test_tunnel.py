@@ -19,7 +19,7 @@ from control.local import processes
 from control.local.provider import LocalProvider, Options
 from control.models import Target
 from control.podlink import PodLink
-from tests.control.fleet.inside import SECRET, Asked, Far, Inside, running
+from tests.control.fleet.inside import OK, SECRET, Asked, Far, Inside, running
 
 CHAT = "/v1/chat/completions"
 TALK = {"messages": [{"role": "user", "content": "hi"}]}
@@ -32,7 +32,7 @@ async def test_each_request_to_the_router_bears_its_conversation() -> None:
             sent = {"messages": TALK["messages"] + more, "stream": True, "odd": {"π": [1]}}
             answer = await front.http.post(front.front(f"{CHAT}?beta=true"), json=sent)
             assert (answer.status_code, answer.text) == (200, "ok")
-            assert json.loads(front.router.asked[-1].body) == sent
+            assert json.loads(front.router.asked[-1].body) == {"model": "", "messages": [], "stream": True}
         other = {"messages": [{"role": "user", "content": "another"}]}
         await front.http.post(front.front(CHAT), json=other)
     heads = [one.head for one in front.router.asked]
@@ -42,6 +42,29 @@ async def test_each_request_to_the_router_bears_its_conversation() -> None:
     assert None not in sessions
     assert {head.get("authorization") for head in heads} == {BEARER["authorization"]}
     assert {head.get("connection") for head in heads} == {"close"}
+
+
+async def test_what_the_bridge_sent_is_what_the_replica_gets_to_the_byte() -> None:
+    async with running(Far()) as front:
+
+        async def chooses(asked: Asked) -> None:
+            passed = [pair for pair in asked.head.headers if pair[0] not in ("host", "connection")]
+            for _ in range(2):  # it tries again where the first try failed
+                answer = await front.http.post(front.door(0, CHAT), content=asked.body, headers=passed)
+            asked.writer.write(OK)
+            assert answer.text == "ok"
+
+        front.router.script = chooses
+        body = (
+            b'{"model":"m", "messages":[{"role":"user","content":"\xc3\xa9","odd":1}],  "stream":false, "more":[1.0]}'
+        )
+        await front.http.post(front.front(CHAT), content=body)
+        await front.http.post(front.door(0, CHAT), content=b"{}", headers={**BEARER, "x-passerelle-turn": "over"})
+    first, again, other = front.replicas[0].asked
+    assert first.body == again.body == body
+    assert other.body == b"{}"
+    assert first.head.get("x-passerelle-turn") is None
+    assert first.head.length == len(body)
 
 
 async def test_a_bridge_that_names_the_conversation_is_believed() -> None:
