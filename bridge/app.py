@@ -120,8 +120,9 @@ class Service:
         ledger, now = self._ledger, monotonic()
         process = VERSION, time(), os.getpid(), now - self._started
         traffic = self._connections(), ledger.totals(), ledger.turns(now), ledger.agents(now)
-        settled = self._config.mode, ledger.draining, ledger.finished(now, finished)
-        return _json(PodReport(*process, *traffic, engine.result(), *supervised.result(), *settled))
+        mode, last = self._config.mode, ledger.finished(now, finished)
+        facts = PodReport(*process, *traffic, engine.result(), *supervised.result(), mode, ledger.draining, last)
+        return _json(facts)
 
     async def pod_log(self, after: Number = 0, limit: Number = 500) -> Response:
         return _json(await self._supervisor.ask({"cmd": "tail", "after": after, "limit": limit}))
@@ -154,13 +155,13 @@ class Service:
         opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
         until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
         record = answer.record
-        record.phase = "queued"
+        swapping, record.phase = False, "queued"
         while True:
             engine, names = await self._supervisor.serving(until), self._names()
             model, name = names.resolve(record.model)
             if model != names.loaded:
-                self._ledger.counts["swap_waits"] += record.phase != "swapping"
-                record.phase = "swapping"
+                self._ledger.counts["swap_waits"] += not swapping
+                swapping, record.phase = True, "swapping"
                 await self._supervisor.swap(model, until)
                 continue
             if engine is not asked_before:

@@ -145,7 +145,7 @@ class Blocks:
         return out
 
     def _stop(self, block: _Block, index: int) -> list[Sent]:
-        text, out = "".join(block.sent), list[Sent]()
+        text, out = "".join(block.sent), []
         whole: Sent = {"type": block.kind, block.kind: text}
         if block.kind == "thinking":
             out = [signature_delta(index, self._message_id)]

@@ -128,7 +128,8 @@ class Decoder:
         if data == b"[DONE]":
             self.ended = True
             return []
-        record, parts = _parsed(data), list[Part]()
+        parts: list[Part] = []
+        record = _parsed(data)
         if usage := record.usage or getattr(record.message, "usage", None):
             self._count(usage)
         for choice in record.choices or ():

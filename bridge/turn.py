@@ -57,7 +57,7 @@ class Answer:
         self._ping_s = ping_s
         self._sent_at = record.arrived_at
         self._begun = False
-        self._engine = self.head  # what the engine answers with
+        self._status, self._streams = 200, True  # of the engine's answer
         self._whole = bytearray()  # of an engine that does not stream
         self._splitter = Splitter()
         self._decoder = Decoder(record)
@@ -71,12 +71,13 @@ class Answer:
 
     def opened(self, status: int, content_type: str) -> None:
         self.record.phase, self.record.failed = "pending", status >= 400
-        self._engine = Head(status, content_type)
+        head = Head(status, content_type)
+        self._status, self._streams = status, head.streams
         if not self._begun and not self._dialect.rewords:
-            self.head = self._engine
+            self.head = head
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
-        if self._engine.streams:
+        if self._streams:
             return self._records(self._splitter.feed(data), now)
         self._whole += data
         too_large = len(self._whole) > _MAX_WHOLE
@@ -84,7 +85,7 @@ class Answer:
 
     # What the engine had finished is an answer; anything less is an error.
     def eof(self, now: float) -> list[bytes]:
-        out = self._records([self._splitter.rest if self._engine.streams else bytes(self._whole)], now)
+        out = self._records([self._splitter.rest if self._streams else bytes(self._whole)], now)
         return out if self.ended else out + self._end(now)
 
     # A finished answer is still a whole one. One that has begun and is no stream can only be cut.
@@ -112,7 +113,7 @@ class Answer:
             for record in records:
                 if self.ended:
                     break
-                out += self._take(record, data_of(record) if self._engine.streams else record, now)
+                out += self._take(record, data_of(record) if self._streams else record, now)
         except BridgeError as error:
             out += self.fail(error, now)
         return out
@@ -124,37 +125,37 @@ class Answer:
 
     # One record of the engine's stream, or its whole answer, and the data of it. Raises BridgeError.
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
-        refused = self._engine.status >= 400
+        refused = self._status >= 400
         if refused and (self._begun or self._dialect.rewords):
-            raise from_engine(self._engine.status, engine_message(record))
+            raise from_engine(self._status, engine_message(record))
         try:
             if self._dialect.reads and not refused:
                 self._read(data, now)
         except BridgeError as error:
-            if self._dialect.rewords or (self._engine.streams and isinstance(error, EngineGarbled)):
+            if self._dialect.rewords or (self._streams and isinstance(error, EngineGarbled)):
                 raise
             self.record.stop, self.record.failed = error.type, True
         if self._decoder.ended:
             self._close()
-        return self._sent([record + b"\n\n" if self._engine.streams else record] if record else [], now)
+        return self._sent([record + b"\n\n" if self._streams else record] if record else [], now)
 
     def _read(self, data: bytes, now: float) -> list[Part]:
         parts = self._decoder.read(data) if data else []
-        for part in parts:
-            self.record.decodes("tool" if part.kind == "tool_use" else part.kind, now)
+        if parts:
+            kind = parts[-1].kind
+            self.record.decodes("tool" if kind == "tool_use" else kind, now)
         return parts
 
     # Nothing more comes.
     def _end(self, now: float) -> list[bytes]:
-        streams = self._engine.streams
-        if streams and self._dialect.reads and self._decoder.reason is None and not self.record.failed:
+        if self._streams and self._dialect.reads and self._decoder.reason is None and not self.record.failed:
             return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
         self._close()
-        return self._sent([self._dialect.done] if streams and self._dialect.done else [], now)
+        return self._sent([self._dialect.done] if self._streams and self._dialect.done else [], now)
 
     def _close(self) -> None:
         self.ended = True
-        self.record.stop = self.record.stop or self._decoder.reason or f"status {self._engine.status}"
+        self.record.stop = self.record.stop or self._decoder.reason or f"status {self._status}"
 
     # The end of a stream that has begun and cannot be completed.
     def _cut(self, error: BridgeError) -> list[bytes]:
