@@ -10,6 +10,7 @@ import click
 
 from control.cli import echo_json, run_async
 from control.cli_help import Verbs
+from control.cli_output import as_json_option
 from control.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ PLAN_EXIT = {"nothing": 0, "reload bridge": 0, "swap model": 1, "restart engine"
 
 pod_option = click.option("--pod", metavar="POD", help="The pod's id or name; without it the only one that runs.")
 hub_option = click.option("--hub", metavar="URL", help="Another store than the pod's own: hf://… or dir://…")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 code_option = click.option("--code", "with_code", is_flag=True, help="This version of passerelle's pod code too.")
 
@@ -45,7 +45,7 @@ def config() -> None:
 
 @config.command()
 @file_argument
-@json_option
+@as_json_option
 def check(file: Path, as_json: bool) -> None:
     """Read FILE as the pod would, and say what is wrong with it.
 
@@ -67,7 +67,7 @@ def check(file: Path, as_json: bool) -> None:
 @pod_option
 @hub_option
 @code_option
-@json_option
+@as_json_option
 def plan(file: Path, pod: str | None, hub: str | None, with_code: bool, as_json: bool) -> None:
     """What publishing FILE would change and restart. Nothing is published.
 
@@ -97,7 +97,7 @@ def plan(file: Path, pod: str | None, hub: str | None, with_code: bool, as_json:
 @pod_option
 @hub_option
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="How many, newest first.")
-@json_option
+@as_json_option
 def history(pod: str | None, hub: str | None, limit: int, as_json: bool) -> None:
     """What was published, newest first.
 
@@ -127,7 +127,7 @@ def history(pod: str | None, hub: str | None, limit: int, as_json: bool) -> None
     metavar="FILE",
     help="Where to write it.",
 )
-@json_option
+@as_json_option
 def build(output: Path, as_json: bool) -> None:
     """Build the pod's code as one file: bridge, bootstrap and what the vLLM image lacks, always the same bytes.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from control.cli import run_async
-from control.cli_options import IMAGE, Machine, engine_options, machine_options, rented_options
+from control.cli_options import IMAGE, Machine, pod_options
 from control.cli_output import as_json_option, dry_run_option, say
 from control.cli_pod import pod, until_serving
 from control.errors import UsageError
@@ -31,16 +31,7 @@ EMBEDDED = ("engine", "vllm", "config", "port", "price", "sim")
 
 
 @pod.command()
-@click.option(
-    "--provider",
-    type=click.Choice(["local", "runpod"]),
-    default="local",
-    show_default=True,
-    help="local: on this machine, for trying; runpod: rented by the second.",
-)
-@rented_options
-@machine_options
-@engine_options
+@pod_options
 @as_json_option
 @dry_run_option
 @click.pass_context
@@ -91,11 +82,11 @@ async def rent(provider: RunPodProvider, asked: dict[str, Any], dry_run: bool) -
     """Rent one pod, its configuration published before it costs; None when that was only shown."""
     from control.desk import publish_first
     from control.hub import below
-    from control.keys import HUGGING_FACE, Keys
+    from control.keys import HUGGING_FACE, Keys, fresh_tokens
     from control.runpod import launch
 
     order = await _order(provider, asked)
-    name, tokens = launch.unique_name(order.label), launch.fresh_tokens()
+    name, tokens = launch.unique_name(order.label), fresh_tokens()
     if order.hub:
         order = replace(order, hub=below(order.hub, name))
     order = launch.with_env(order, tokens, Keys().get(HUGGING_FACE), await _public_keys())

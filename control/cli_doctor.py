@@ -11,6 +11,7 @@ import click
 
 from control import settings
 from control.cli import echo_json, run_async
+from control.cli_output import as_json_option
 from control.errors import PasserelleError, UsageError
 from control.hub import FORMS, parse_dir, parse_hf
 from control.keys import HUGGING_FACE, RUNPOD, Keys
@@ -24,7 +25,7 @@ ABOUT_KEYS = {
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True)
+@as_json_option
 def doctor(as_json: bool) -> None:
     """Look at keys, Hub, SSH key, Claude Code and this machine, and say what to mend. Nothing is changed.
 

@@ -10,7 +10,7 @@ import click
 from control.cli import run_async
 from control.cli_create import EMBEDDED, only_for, rent
 from control.cli_fleet import done, fleet, serve
-from control.cli_options import engine_options, machine_options, rented_options
+from control.cli_options import pod_options
 from control.cli_output import as_json_option, dry_run_option
 from control.errors import PasserelleError, Refused, UsageError
 from control.local.provider import LocalProvider, Options
@@ -26,16 +26,7 @@ if TYPE_CHECKING:
 @click.argument("number", metavar="[N]", required=False, type=click.IntRange(1, 64))
 @click.option("--pod", "pods", multiple=True, metavar="POD", help="A pod that is there, as a replica.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where the front listens; 0.0.0.0: everywhere.")
-@click.option(
-    "--provider",
-    type=click.Choice(["local", "runpod"]),
-    default="local",
-    show_default=True,
-    help="local: on this machine, for trying; runpod: rented by the second.",
-)
-@rented_options
-@machine_options
-@engine_options
+@pod_options
 @as_json_option
 @dry_run_option
 @click.pass_context

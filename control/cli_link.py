@@ -12,6 +12,7 @@ import click
 
 from control.cli import echo_json, run_async
 from control.cli_help import Verbs
+from control.cli_output import as_json_option
 from control.ctl import Request
 from control.errors import PasserelleError, Unreachable
 from control.models import Pod, PodId
@@ -201,7 +202,7 @@ def boot(pod: str | None, as_json: bool) -> None:
 
 @click.command()
 @pod_argument
-@click.option("--json", "as_json", is_flag=True)
+@as_json_option
 def link(pod: str | None, as_json: bool) -> None:
     """Try every way to a pod, and say which lead there.
 

@@ -100,3 +100,15 @@ def rented_options(command: click.decorators.FC) -> click.decorators.FC:
     ):
         command = option(command)
     return command
+
+
+def pod_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Everything that a pod can be made of: the same for `pod create` and `fleet up`."""
+    provider = click.option(
+        "--provider",
+        type=click.Choice(["local", "runpod"]),
+        default="local",
+        show_default=True,
+        help="local: on this machine, for trying; runpod: rented by the second.",
+    )
+    return provider(rented_options(machine_options(engine_options(command))))

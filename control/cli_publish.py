@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from control.cli import echo_json
-from control.cli_config import at_desk, code_option, file_argument, hub_option, json_option, pod_option, read
+from control.cli_config import at_desk, code_option, file_argument, hub_option, pod_option, read
+from control.cli_output import as_json_option, end_progress, progress
 
 if TYPE_CHECKING:
     from control.desk import Desk
@@ -56,7 +57,7 @@ class Source:
 @code_option
 @idle_option
 @wait_option
-@json_option
+@as_json_option
 def publish(
     file: Path, pod: str | None, hub: str | None, with_code: bool, when_idle: bool, wait: float, as_json: bool
 ) -> None:
@@ -88,7 +89,7 @@ def publish(
 @click.option("--code", "with_code", is_flag=True, help="Go back to that version's pod code too.")
 @idle_option
 @wait_option
-@json_option
+@as_json_option
 def rollback(
     version: str | None,
     pod: str | None,
@@ -156,7 +157,7 @@ def _send(source: Callable[[Desk], Awaitable[Source]], sending: Sending) -> None
     from control import outlook as outlooks
     from control.publish import Overtaken
 
-    say = _silent if sending.as_json else _progress()
+    say = _silent if sending.as_json else progress()
 
     async def work(desk: Desk) -> dict[str, object]:
         found = await source(desk)
@@ -175,6 +176,8 @@ def _send(source: Callable[[Desk], Awaitable[Source]], sending: Sending) -> None
     except Overtaken as overtaken:
         click.echo("\n".join(overtaken.diff), err=True)
         raise
+    finally:
+        end_progress()
     if sending.as_json:
         echo_json(result)
     else:
@@ -216,18 +219,6 @@ def _edited(before: str) -> str | None:
 
 def _silent(text: str) -> None:
     return None
-
-
-def _progress() -> Callable[[str], None]:
-    """Says each thing once."""
-    said: list[str] = []
-
-    def say(text: str) -> None:
-        if text not in said[-1:]:
-            said.append(text)
-            click.echo(f"  {text}", err=True)
-
-    return say
 
 
 def register(config: click.Group) -> None:

@@ -7,6 +7,7 @@ call has a deadline; whatever the keyring cannot do is done in HOME/secrets.json
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -110,9 +111,9 @@ class Keys:
         except (OSError, msgspec.DecodeError) as error:
             raise Refused(f"cannot read {self._file}", "mend it or remove it, then give your keys anew") from error
 
-    def _write(self, secrets: dict[str, str]) -> None:
+    def _write(self, kept: dict[str, str]) -> None:
         try:
-            write_whole(self._file, msgspec.json.encode(secrets), 0o600)
+            write_whole(self._file, msgspec.json.encode(kept), 0o600)
         except OSError as error:
             raise Refused(f"cannot write {self._file}: {error.strerror}") from error
 
@@ -159,9 +160,14 @@ def _system_ring() -> Ring:
     return ring
 
 
-def masked(text: str, secrets: tuple[str, ...]) -> str:
+def fresh_tokens() -> Tokens:
+    """Two that nobody else has: every pod gets its own."""
+    return Tokens(*(f"pas-{role}-{secrets.token_urlsafe(24)}" for role in ("client", "operator")))
+
+
+def masked(text: str, known: tuple[str, ...]) -> str:
     """The text without any of the secrets: what is printed of a request, a log or an error goes through here."""
-    for secret in sorted(secrets, key=len, reverse=True):
+    for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= 6:
             text = text.replace(secret, "•••")
     return text

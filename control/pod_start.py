@@ -40,12 +40,17 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def place(url: str) -> tuple[str, str, str]:
+    """("datasets/" or "", "owner/name", "folder/" or "") as control.hub reads it, which is what published there."""
+    found = re.fullmatch(r"hf://(datasets/)?([^/]+/[^/]+)/?(.*?)/?", url)
+    if found is None:
+        raise Unfit("PASSERELLE_HUB must be like hf://datasets/owner/name")
+    return found[1] or "", found[2], found[3] + "/" if found[3] else ""
+
+
 def fetch(env: Env, name: str, revision: str) -> tuple[bytes, str]:
     """(bytes, commit) of one file. Raises OSError and HTTPException for a Hub that does not answer."""
-    place = re.fullmatch(r"hf://(datasets/)?([^/]+/[^/]+)/?(.*?)/?", env["PASSERELLE_HUB"])
-    if place is None:
-        raise Unfit("PASSERELLE_HUB must be like hf://datasets/owner/name")
-    kind, repo, folder = place[1] or "", place[2], place[3] + "/" if place[3] else ""
+    kind, repo, folder = place(env["PASSERELLE_HUB"])
     endpoint = (env.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     request = urllib.request.Request(f"{endpoint}/{kind}{repo}/resolve/{revision}/{folder}{name}")
     request.add_header("User-Agent", "passerelle")

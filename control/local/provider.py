@@ -17,6 +17,7 @@ from control import draft
 from control.clock import Clock
 from control.errors import NoSuchPod, PortInUse, Refused, Unreachable
 from control.hub_dir import DirStore
+from control.keys import fresh_tokens
 from control.local import logs as local_logs
 from control.local import processes
 from control.local.store import LocalPod, ProcessMark, Store
@@ -74,7 +75,7 @@ class LocalProvider:
         pod = LocalPod(pod_id, time.time(), options.engine, vllm, port, options.price)
         try:
             self._store.save(pod)
-            tokens = Tokens(_token("client"), _token("operator"))
+            tokens = fresh_tokens()
             self._store.save_tokens(pod_id, tokens)
             hub = DirStore(str(self._store.hub(pod_id)))
             await hub.make()
@@ -222,10 +223,6 @@ class LocalProvider:
             billed_s=pod.billed_s,
             ended_at=pod.ended_at,
         )
-
-
-def _token(role: str) -> str:
-    return f"pas-{role}-{secrets.token_urlsafe(24)}"
 
 
 def _config_text(options: Options) -> str:

@@ -33,10 +33,6 @@ class Launched:
     attempt: Attempt
 
 
-def fresh_tokens() -> Tokens:
-    return Tokens(*(f"pas-{role}-{secrets.token_urlsafe(24)}" for role in ("client", "operator")))
-
-
 def unique_name(label: str) -> str:
     """What the pod is found by when nothing else is known of it."""
     tail = secrets.token_hex(4)

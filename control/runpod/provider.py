@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -115,45 +116,44 @@ class RunPodProvider:
     async def restart(self, pod_id: PodId) -> Pod:
         """A new container on the same machine: its container disk is lost, its volume stays."""
         record = await self._record(pod_id)
-        self.store.save(life.start_asked(record, self.clock.now()))
         try:
-            answer = read(wire.pod, await self.client.act(pod_id, "restart"))
-        except PasserelleError as error:
-            self.store.save(record)
-            if isinstance(error, WrongState):
-                raise Refused(f"pod {pod_id} does not run", f"start it: passerelle pod start {pod_id}") from error
-            raise
+            with self._marked(record, life.start_asked(record, self.clock.now())):
+                answer = read(wire.pod, await self.client.act(pod_id, "restart"))
+        except WrongState as error:
+            raise Refused(f"pod {pod_id} does not run", f"start it: passerelle pod start {pod_id}") from error
         return self._seen(self.store.load(pod_id), answer)
 
-    async def stop(self, pod_id: PodId) -> None:
-        record = await self._record(pod_id)
-        self.store.save(life.stop_asked(record, self.clock.now()))
+    @contextlib.contextmanager
+    def _marked(self, record: Record, asked: Record) -> Iterator[None]:
+        """What was asked is kept before it is asked, and taken back when it certainly was not heard."""
+        self.store.save(asked)
         try:
-            await self.client.act(pod_id, "stop")
-        except WrongState as error:
-            state = (await self.get(pod_id)).state
-            if state not in (PodState.EXITED, PodState.TERMINATED):
-                self.store.save(record)
-                raise Refused(f"pod {pod_id} cannot be stopped now: {error.message}") from error
+            yield
         except Ambiguous:
-            raise  # it may have been heard
+            raise
         except PasserelleError:
             self.store.save(record)
             raise
+
+    async def stop(self, pod_id: PodId) -> None:
+        record = await self._record(pod_id)
+        try:
+            with self._marked(record, life.stop_asked(record, self.clock.now())):
+                await self.client.act(pod_id, "stop")
+        except WrongState as error:
+            state = (await self.get(pod_id)).state
+            if state not in (PodState.EXITED, PodState.TERMINATED):
+                raise Refused(f"pod {pod_id} cannot be stopped now: {error.message}") from error
 
     async def terminate(self, pod_id: PodId) -> None:
         """Done when RunPod no longer knows it: by its id and in the list, twice."""
         record = await self._record(pod_id)
         if record.gone_at is not None:
             return
-        self.store.save(life.terminate_asked(record, self.clock.now()))
-        try:
+        asked = life.terminate_asked(record, self.clock.now())
+        # Gone already, or not yet listed, or perhaps heard: what follows finds out.
+        with self._marked(record, asked), contextlib.suppress(NoSuchPod, Ambiguous):
             await self.client.delete(f"/v2/pods/{pod_id}")
-        except (NoSuchPod, Ambiguous):
-            pass  # gone already, or not yet listed, or perhaps heard: what follows finds out
-        except PasserelleError:
-            self.store.save(record)
-            raise
         for pause in GONE_PAUSES_S:
             if (await self.get(pod_id)).state is PodState.TERMINATED:
                 self._keys.delete_tokens(pod_id)

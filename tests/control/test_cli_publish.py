@@ -16,8 +16,7 @@ import httpx
 import pytest
 
 from bootstrap.spec import parse
-from control import cli_publish, publish
-from control.cli import run
+from control import publish
 from control.draft import code_of, serial_of
 from control.local.provider import LocalProvider, Options
 from tests.control.publishing import OPERATOR, signed
@@ -192,14 +191,6 @@ def test_when_idle_without_a_pod_is_said(cli: Cli) -> None:
     assert code == 3
     assert "no pod runs" in err
     assert not (cli.hub / "pod.toml").exists()
-
-
-def test_progress_says_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
-    say = cli_publish._progress()
-    for word in ("a", "a", "b", "a"):
-        say(word)
-    assert capsys.readouterr().err.split() == ["a", "b", "a"]
-    assert run(["config", "publish"], None) == 64
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bootstrap import hub
+from control import pod_start
 from control.errors import UsageError
 from control.hub import HfAddress, below, open_store, parse_dir, parse_hf
 
@@ -58,3 +60,28 @@ def test_no_text_is_an_address_that_climbs_out(text: str) -> None:
     found = parse_hf("hf://" + text)
     if found is not None:
         assert not {"..", "", "."} & set(f"{found.repo}/{found.folder or 'x'}".split("/"))
+
+
+PART = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,6}[A-Za-z0-9])?", fullmatch=True)
+
+
+@given(st.booleans(), PART, PART, st.lists(PART, max_size=3), st.booleans())
+def test_the_pod_looks_where_we_publish(dataset: bool, owner: str, name: str, folders: list[str], slash: bool) -> None:
+    """Three readers of one URL: ours, the supervisor's, and that of the start command, which can import neither."""
+    url = "/".join(["hf:/", *(["datasets"] if dataset else []), owner, name, *folders]) + "/" * slash
+    ours = parse_hf(url)
+    if ours is None:  # an owner called "spaces"
+        return
+    theirs = hub.parse(url)
+    kinds = {"datasets": "dataset", "models": "model"}
+    assert (kinds[theirs.kind or ""], theirs.name, theirs.path) == (ours.kind, ours.repo, ours.folder)
+    kind, repo, folder = pod_start.place(url)
+    first = HfAddress("dataset" if kind else "model", repo, folder.rstrip("/"))
+    assert first == ours
+
+
+@given(st.text(alphabet="/abc.-", min_size=1, max_size=20))
+def test_a_folder_is_the_same_to_both(path: str) -> None:
+    ours = parse_dir(f"dir:///{path}")
+    if ours is not None:
+        assert hub.parse(f"dir:///{path}").name == ours.rstrip("/")

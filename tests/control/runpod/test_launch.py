@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from control.errors import NoSuchPod, Refused
+from control.keys import fresh_tokens
 from control.models import Account, Offer
 from control.runpod import launch
 from control.runpod.wire import GpuUse, Mounts, Network, Persistent, PodAnswer
@@ -17,7 +18,7 @@ def test_names_and_tokens_are_never_the_same() -> None:
     names = {launch.unique_name("x" * 80) for _ in range(50)}
     assert len(names) == 50
     assert all(len(name) <= 60 for name in names)
-    first, second = launch.fresh_tokens(), launch.fresh_tokens()
+    first, second = fresh_tokens(), fresh_tokens()
     assert len({first.client, first.operator, second.client, second.operator}) == 4
 
 
