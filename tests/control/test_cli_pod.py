@@ -1,18 +1,12 @@
-"""The verbs of `passerelle pod` on a rented pod, as a user drives them; and no secret in anything that they leave."""
+"""The verbs of `passerelle pod` that look, on a rented pod, as a user drives them."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import stat
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from control import checkup
@@ -138,63 +132,3 @@ def test_the_log_shows_no_secret_that_we_know(
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(" ")[2] for line in lines] == ["token ••• ••• •••", "three"]
     assert run(["pod", "logs", rented, "--folder"], None) == 2
-
-
-VERBS = [
-    ["pod", "list", "--json"],
-    ["pod", "status", "--json"],
-    ["pod", "offers", "--json"],
-    [*RENT, "--dry-run"],
-    [*RENT, "--gpu", "b200"],
-    ["pod", "start", "nosuchpod"],
-    ["pod", "wait", "--within", "0"],
-    ["pod", "logs"],
-    ["cost", "--json"],
-    ["pod", "stop", "--json"],
-    ["pod", "adopt", "nosuchpod"],
-    ["cost"],
-]
-
-
-@pytest.mark.parametrize("fault", ["", "limited", "gateway", "create_then_500", "retired"])
-def test_no_secret_in_any_output_or_file(
-    rented: str, double: RunPodDouble, home: Path, fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    env = double.cloud.pods[rented].body["env"]
-    planted = [KEY, HF, env["PASSERELLE_CLIENT_TOKEN"], env["PASSERELLE_OPERATOR_TOKEN"]]
-    double.cloud.faults.retry_after = 0
-    for verb in VERBS:
-        if fault:
-            setattr(double.cloud.faults, fault, 1)
-        run(verb, None)
-        out, err = capsys.readouterr()
-        assert not [secret for secret in planted if secret in out + err], verb
-        assert "Traceback" not in err
-    for file in home.rglob("*"):
-        if file.is_file() and file.name != "secrets.json":
-            assert not [secret for secret in planted if secret in file.read_text("utf-8")], file
-    kept = home / "secrets.json"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert KEY not in kept.read_text()
-    assert HF not in kept.read_text()
-
-
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_secret_in_the_process_list(double: RunPodDouble) -> None:
-    """While RunPod makes it wait, the command and everything that it started are looked at as any user could."""
-    double.cloud.faults.limited, double.cloud.faults.retry_after = 1, 2
-    argv = [sys.executable, "-P", "-m", "control", *RENT, "--env", "HF_TOKEN"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        seen: set[str] = set()
-        while process.poll() is None:
-            with contextlib.suppress(psutil.Error):
-                shown = psutil.Process(process.pid)
-                seen |= {" ".join(one.cmdline()) for one in (shown, *shown.children(recursive=True))}
-            time.sleep(0.05)
-        out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert any("--provider runpod" in line for line in seen)
-    env = next(iter(double.cloud.pods.values())).body["env"]
-    planted = [KEY, HF, env["PASSERELLE_CLIENT_TOKEN"], env["PASSERELLE_OPERATOR_TOKEN"]]
-    assert not [secret for secret in planted if any(secret in line for line in (*seen, out, err))]

@@ -95,16 +95,13 @@ async def test_a_start_that_waits_for_something_says_for_what(
     provider: RunPodProvider, double: RunPodDouble, clock: ManualClock
 ) -> None:
     pod = await created(provider)
-    double.cloud.lines = [
-        "noise",
-        "passerelle: not what is published: pod.toml: HTTP 404",
-        "passerelle: SSH: sshd runs",
-    ]
+    said_last = "not what is published: HTTP 404"
+    double.cloud.lines = ["noise", f"passerelle: {said_last}", "passerelle: SSH: sshd runs"]
     said = Said()
     clock.pass_(200)
-    with pytest.raises(Unreachable, match="the pod's start: not what is published: pod.toml: HTTP 404"):
+    with pytest.raises(Unreachable, match=f"the pod's start: {said_last}"):
         await waiting.serving(provider, pod.id, clock, said.append, within_s=60)
-    assert said.words() == ["the pod's bridge comes up", "the pod's start: not what is published: pod.toml: HTTP 404"]
+    assert said.words() == ["the pod's bridge comes up", f"the pod's start: {said_last}"]
 
 
 async def test_a_provider_that_does_not_answer_for_a_moment_ends_no_wait(

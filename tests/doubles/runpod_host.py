@@ -2,9 +2,9 @@
 
     python -m tests.doubles.runpod_host FOLDER        prints what to export, and serves until it is ended
 
-A pod runs the start command that it was created with, in its own environment, with a simulated `vllm` and, where there is
-one, a real sshd on PATH. FOLDER/faults.json sets faults of the cloud while it runs: {"limited": 2}. One pod at a time has
-the bridge's port.
+A pod runs the start command that it was created with, in its own environment, with a simulated `vllm` and a real sshd,
+where there is one, on PATH. FOLDER/faults.json sets faults of the cloud while it runs: {"limited": 2}. One pod at a time
+has the bridge's port.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Machines:
         }
         for run in [run for run in self.running if run not in wanted]:
             self._end(self.running.pop(run))
+        self.cloud.lines = [line for file in self.folder.glob("*/container.log") for line in _lines(file)][-2000:]
         for run, pod in wanted.items():
             if run not in self.running:
                 self.running[run] = self._start(pod)
@@ -94,6 +95,10 @@ class Machines:
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int(file.read_text()), 15)
                 file.unlink()
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8", "replace").splitlines()
 
 
 def main() -> None:
