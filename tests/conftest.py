@@ -1,8 +1,12 @@
 """Fixtures that every test may ask for: the doubles of the outside services."""
 
 import pytest
+from hypothesis import settings
 
 from tests.doubles.fixtures import hub as hub
+
+settings.register_profile("passerelle", deadline=None)  # an example's time says how busy the machine is
+settings.load_profile("passerelle")
 
 
 @pytest.fixture(autouse=True)
