@@ -5,12 +5,15 @@
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, chain, islice
 from typing import Any, get_args
 
 import msgspec
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from bridge.errors import AtCapacity, Draining
 from bridge.report import Connections, Turn, TurnPhase
@@ -53,6 +56,7 @@ class Record(Turn):
         return Turn(*(getattr(self, name) for name in _REPORTED))
 
 
+# Every read of every stream is observed: prometheus_client's own histogram, with its locks, costs four times as much.
 class Histogram:
     """How many values were in each bucket; `bounds` are their upper ends, and the last bucket has none."""
 
@@ -65,10 +69,9 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
-    def samples(self) -> dict[str, float]:
-        upto = zip((*self._bounds, "+Inf"), accumulate(self._counts), strict=True)
-        buckets = {f'_bucket{{le="{bound}"}}': float(count) for bound, count in upto}
-        return {**buckets, "_count": sum(self._counts), "_sum": self._sum}
+    def family(self, name: str, words: str) -> Metric:
+        upto = zip((*map(str, self._bounds), "+Inf"), accumulate(self._counts), strict=True)
+        return HistogramMetricFamily(f"passerelle_{name}", words, list(upto), self._sum)
 
 
 class Ledger:
@@ -139,37 +142,34 @@ class Ledger:
             counts.update(_gathered(record))
         return dict(counts)
 
-    # Our families, as https://prometheus.io/docs/instrumenting/exposition_formats has them. `started_at` in Unix
-    # seconds; `restarts` of the bridge, if somebody counts them.
-    def metrics(self, connections: Connections, started_at: float, restarts: int | None) -> Iterator[str]:
+    # Our families as text. `started_at` in Unix seconds; `restarts` of the bridge, if somebody counts them.
+    def metrics(self, connections: Connections, started_at: float, restarts: int | None) -> str:
         phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(record.phase for record in self._live.values())
-        ends = {end: count or 0 for end, count in asdict(connections).items()}
-        yield _family("process_start_time_seconds", "gauge", "Unix time of our start.", {"": started_at})
-        yield _family("connections", "gauge", "Open ones, as in /pod/report.", _labelled("end", ends))
-        yield _family("turns_live", "gauge", "Live requests.", _labelled("phase", phases))
-        errors = _labelled("kind", self.failed)
-        yield _family("turn_errors_total", "counter", "Requests that failed, by error type.", errors)
-        for name, count in self.totals().items():
-            yield _family(f"{name}_total", "counter", TABLES["counters"][name], {"": count})
-        if restarts is not None:
-            yield _family("bridge_restarts_total", "counter", "Of the bridge, by the supervisor.", {"": restarts})
-        first, gaps = self._ttft.samples(), self._gaps.samples()
-        yield _family("time_to_first_token_seconds", "histogram", "From arrival to the first token.", first)
-        yield _family("inter_token_gap_seconds", "histogram", "Between reads while decoding.", gaps)
+        counts = self.totals() | ({} if restarts is None else {"bridge_restarts": restarts})
+        words = TABLES["counters"] | {"bridge_restarts": "Of the bridge, by the supervisor."}
+        start = GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", started_at)
+        connected = GaugeMetricFamily("passerelle_connections", "Open ones, as in /pod/report.", labels=["end"])
+        live = GaugeMetricFamily("passerelle_turns_live", "Live requests.", labels=["phase"])
+        failed = CounterMetricFamily("passerelle_turn_errors", "Requests that failed, by type.", labels=["kind"])
+        for family, values in ((connected, asdict(connections)), (live, phases), (failed, self.failed)):
+            for label, value in values.items():
+                family.add_metric([label], value or 0)
+        counters = [CounterMetricFamily(f"passerelle_{name}", words[name], count) for name, count in counts.items()]
+        first = self._ttft.family("time_to_first_token_seconds", "From arrival to the first token.")
+        gaps = self._gaps.family("inter_token_gap_seconds", "Between reads while decoding.")
+        return generate_latest(_Families([start, connected, live, failed, *counters, first, gaps])).decode()
+
+
+@dataclass
+class _Families(Collector):
+    families: list[Metric]
+
+    def collect(self) -> list[Metric]:
+        return self.families
 
 
 def _gathered(record: Record) -> dict[str, int]:
     return {name: getattr(record, name) or 0 for name in _GROWING}
-
-
-def _labelled(label: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {f'{{{label}="{key}"}}': value for key, value in values.items()}
-
-
-# `samples` by what follows the family's name.
-def _family(name: str, kind: str, words: str, samples: Mapping[str, float]) -> str:
-    head = f"# HELP passerelle_{name} {words}\n# TYPE passerelle_{name} {kind}\n"
-    return head + "".join(f"passerelle_{name}{key} {float(value)}\n" for key, value in samples.items())
 
 
 # Where a conversation's prompt leaves its last turn's, there the engine's prefix cache ends.
