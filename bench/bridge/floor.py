@@ -1,4 +1,4 @@
-"""The floor: FastAPI on uvicorn and httpx over aiohttp's transport, as the bridge has them; bytes relayed unread.
+"""The floor: FastAPI on uvicorn and aiohttp's client, as the bridge has them; bytes relayed unread.
 
 `python -m bench.bridge.floor PORT ENGINE_PORT`
 """
@@ -8,31 +8,36 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 
-import httpx
+import aiohttp
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
-from httpx_aiohttp import AiohttpTransport
 
 
 def app(engine: str) -> FastAPI:
     app = FastAPI(openapi_url=None)
-    client = httpx.AsyncClient(transport=AiohttpTransport(), base_url=engine, timeout=httpx.Timeout(600))
+    sessions: list[aiohttp.ClientSession] = []
+
+    def session() -> aiohttp.ClientSession:
+        """Made in the loop that serves."""
+        if not sessions:
+            timeout = aiohttp.ClientTimeout(total=None)
+            sessions.append(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout))
+        return sessions[0]
 
     @app.post("/v1/chat/completions")
     async def relay(http: Request) -> StreamingResponse:
         headers = {"content-type": "application/json"}
-        sent = client.build_request("POST", http.url.path, content=await http.body(), headers=headers)
-        answer = await client.send(sent, stream=True)
+        answer = await session().post(engine + http.url.path, data=await http.body(), headers=headers)
 
         async def chunks() -> AsyncIterator[bytes]:
             try:
-                async for chunk in answer.aiter_raw():
+                async for chunk in answer.content.iter_any():
                     yield chunk
             finally:
-                await answer.aclose()
+                answer.close()
 
-        return StreamingResponse(chunks(), answer.status_code, media_type=answer.headers.get("content-type"))
+        return StreamingResponse(chunks(), answer.status, media_type=answer.headers.get("content-type"))
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
