@@ -161,10 +161,9 @@ def config(engine_url: str | None, **fields: Any) -> Config:
 @asynccontextmanager
 async def bridge(engine_url: str | None, **fields: Any) -> AsyncIterator[Bridge]:
     """On a free port, in this process, over real sockets."""
-    sock = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     server = Server(config(engine_url, **fields))
-    with mock.patch("bridge.server.LINGER_S", 0.0):
+    with socket.create_server(("127.0.0.1", 0)) as sock, mock.patch("bridge.server.LINGER_S", 0.0):
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with asyncio.TaskGroup() as group:
             group.create_task(server.serve([sock]))
             await until(lambda: server.started)

@@ -431,8 +431,9 @@ async def test_three_hundred_silent_streams_are_pinged_and_complete_and_health_d
         ):
             asking = [group.create_task(many.post("/v1/messages", json={**ASK, "stream": True})) for _ in range(300)]
             await until(lambda: len(upstream.calls) == 300, within_s=20)
-            report = await one.report()
-            assert report["connections"]["upstreams"] == report["connections"]["upstream_sockets"] == 300
+            connections = (await one.report())["connections"]
+            assert connections["upstreams"] == 300
+            assert connections["upstream_sockets"] in (300, 301), "theirs, and that of a look at the engine"
             async with asyncio.timeout(1.0):
                 assert (await one.http.get("/healthz")).status_code == 200
             await asyncio.sleep(0.3)
