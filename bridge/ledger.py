@@ -56,7 +56,7 @@ class Record(Turn):
         return Turn(*(getattr(self, name) for name in _REPORTED))
 
 
-# Every read of every stream is observed: prometheus_client's own histogram, with its locks, costs four times as much.
+# Every read of every stream is observed: prometheus_client's own histogram, with its locks, costs five times as much.
 class Histogram:
     """How many values were in each bucket; `bounds` are their upper ends, and the last bucket has none."""
 
