@@ -62,6 +62,7 @@ def fetch(env: Env, name: str, revision: str) -> tuple[bytes, str]:
             at = re.search("[0-9a-f]{40}", answer.headers.get("X-Repo-Commit") or answer.url)
             return answer.read(), at[0] if at else revision
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code in (401, 403, 404):
             what = error.headers.get("X-Error-Message") or f"HTTP {error.code}"
             raise Unfit(f"{name}: {what} (is HF_TOKEN allowed to read {env['PASSERELLE_HUB']}?)") from error
@@ -115,7 +116,8 @@ def look(env: Env, folder: Path, attempt: int) -> bytes | None:
         return code
     except (Unfit, OSError, http.client.HTTPException) as error:
         gave_up = isinstance(error, Unfit) or attempt >= TRIES
-        say(f"not what is published: {error}" + (" (what was kept runs)" if before and gave_up else ""))
+        why = getattr(error, "reason", None) or error  # urllib's own words wrap the system's
+        say(f"not what is published: {why}" + (" (what was kept runs)" if before and gave_up else ""))
         return before[1] if before and gave_up else None
 
 

@@ -8,6 +8,7 @@ from control import cost
 from control.models import PodState
 from control.observe.case import Case
 from control.observe.rule import Rule
+from control.phases import clock
 
 STARTING_S = 45.0
 """A pod whose run is younger than this is starting rather than unreachable."""
@@ -66,7 +67,7 @@ def _spent(case: Case) -> str:
     held = _budget(case)
     if held is None:
         return ""
-    left = f"; the rest lasts {held.left_s / 60:.0f} min" if held.left_s else ""
+    left = f"; the rest lasts {clock(held.left_s)}" if held.left_s else ""
     return f"{held.spent:.2f} of {held.limit:.2f} $ are spent{left}."
 
 

@@ -3,8 +3,8 @@
     python -m tests.doubles.runpod_host FOLDER        prints what to export, and serves until it is ended
 
 A pod runs the start command that it was created with, in its own environment, with a simulated `vllm` and a real sshd,
-where there is one, on PATH. FOLDER/faults.json sets faults of the cloud while it runs: {"limited": 2}. One pod at a time
-has the bridge's port.
+where there is one, on PATH. FOLDER/faults.json sets faults of the cloud while it runs: {"limited": 2}. One pod at a
+time has the bridge's port.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -93,7 +94,7 @@ class Machines:
             process.wait()
         for file in self.folder.glob("*/sshd.pid"):
             with contextlib.suppress(OSError, ValueError):
-                os.kill(int(file.read_text()), 15)
+                os.kill(int(file.read_text()), signal.SIGTERM)
                 file.unlink()
 
 
@@ -118,6 +119,7 @@ def main() -> None:
         sys.stdout.write((folder / "env").read_text())
         sys.stdout.flush()
         stopped = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: stopped.set())
         try:
             while not stopped.wait(LOOK_S):
                 with contextlib.suppress(FileNotFoundError):
