@@ -70,7 +70,7 @@ def reckon(
     total = truth.total if pod.spans else cost.cost_accrued(pod, now)
     rate = pod.price.per_hour if pod.started_at is not None else pod.price.disk_per_day / DAY
     tokens, seconds, by = _longer(work, counted, now)
-    worked = cost.spent(pod.spans, now, now - seconds).total if pod.spans else seconds * rate / cost.HOUR
+    worked = cost.spent(pod.spans, now, now - seconds).total if pod.spans else min(total, _ran(pod, seconds, now))
     return Costs(
         pod=pod.id,
         state=pod.state.value,
@@ -93,6 +93,12 @@ def reckon(
         hours_left=cost.hours_left(account.balance, account.per_hour or rate),
         budget=cost.budget(limit, total, rate) if limit else None,
     )
+
+
+def _ran(pod: Pod, seconds: float, now: float) -> float:
+    """Dollars of a pod without spans over the last `seconds`; of one that has stopped, up to its end."""
+    idle = 0.0 if pod.started_at is not None or pod.ended_at is None else max(0.0, now - pod.ended_at)
+    return max(0.0, seconds - idle) * pod.price.per_hour / cost.HOUR
 
 
 def _longer(

@@ -99,4 +99,12 @@ def test_whoever_counted_for_longer_is_believed() -> None:
     assert reckon(RENTED, (), ACCOUNT, work, None, 1_000.0 + H, short).counted_by == "watch"
     known = reckon(RENTED, (), ACCOUNT, work, None, 1_000.0 + H, long)
     assert (known.counted_by, known.tokens.prompt, known.idle_share) == ("engine", 4e6, 0.25)
-    assert reckon(POD, (), ACCOUNT, Entry(), None, 1_000.0 + H, long).per_million.all == pytest.approx(0.74 * 9 / 4)
+    assert reckon(POD, (), ACCOUNT, Entry(), None, 1_000.0 + 9 * H, long).per_million.all == pytest.approx(0.74 * 9 / 4)
+
+
+def test_tokens_of_an_embedded_pod_keep_their_price_when_it_has_stopped() -> None:
+    stopped = replace(POD, state=PodState.EXITED, started_at=None, billed_s=H, ended_at=1_000.0 + H)
+    work = Entry(Work(100.0, 25.0), Tokens(4e6, 0.0), None, 1_000.0)
+    for later in (1.0, 48 * H):
+        known = reckon(stopped, (), ACCOUNT, work, None, 1_000.0 + H + later)
+        assert known.per_million.all == pytest.approx(0.74 / 4, rel=1e-3)

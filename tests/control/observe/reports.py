@@ -114,7 +114,7 @@ def seen(
         totals={},
         turns=turns,
         agents=agents,
-        engine=EngineProbe(reachable, None if reachable else "refused", elapsed, version, models, 1000, None),
+        engine=EngineProbe(reachable, None if reachable else "refused", elapsed, version, models, 1000, None, {}),
         bootstrap=None,
         bootstrap_error=None,
     )

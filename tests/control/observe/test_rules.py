@@ -259,6 +259,14 @@ def test_a_change_of_the_engine_is_said_with_the_swap_that_it_is_for(state: str)
     assert "a swap from small to big, about 35 s to go" in last.findings[0].detail
 
 
+def test_the_bridges_own_questions_to_a_new_engine_are_not_from_elsewhere() -> None:
+    """Seen in the demo: its one-token questions wait behind six prompts."""
+    update = seen(loaded(6, 1), status(), turns(6))
+    asking = replace(update, report=replace(update.report, engine=replace(update.report.engine, supports=None)))
+    assert "orphaned-requests" not in ids(watch([asking] * 20)[-1])
+    assert "orphaned-requests" in ids(watch([update] * 20)[-1])
+
+
 def test_a_bridge_that_drains_is_not_called_healthy() -> None:
     scraped = seen(loaded(1, 0), status(), turns(1))
     draining = replace(scraped, report=replace(scraped.report, draining=True))
