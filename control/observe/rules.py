@@ -14,12 +14,17 @@ from control.observe import waits
 from control.observe.case import Case
 from control.observe.rule import Rule
 from control.observe.rules_pod import POD_RULES
+from control.observe.silence import DECODING
 from control.observe.snapshot import EngineState, Finding, Severity, Snapshot
 from control.observe.state import State
 
 FROZEN_S = 60.0
 LIVELOCK_S = 30.0
 SCRAPE_LATE_S = 5.0
+RECENT_S = 60.0
+
+OUR_FAULT = ("api_error", "overloaded_error", "timeout_error")
+"""Ends of a turn that its client is not to blame for."""
 
 
 def evaluate(snap: Snapshot, state: State, now: float) -> tuple[tuple[Finding, ...], dict[str, float]]:
@@ -125,6 +130,16 @@ def _engine_excess(case: Case) -> int:
     return engine.running + case.waiting - bridge.upstreams
 
 
+def _failures(case: Case) -> list[str]:
+    """How the agents' last turns of a minute ended, where each of them failed and none that lives has a token."""
+    seen = case.state.seen
+    if seen is None or case.snap.engine.state != "serving":
+        return []
+    ends = [turn.stop or "" for turn in seen.report.agents if (turn.ended_age_s or 0.0) <= RECENT_S]
+    works = any(turn.phase in DECODING for turn in seen.report.turns)
+    return ends if not works and all(end in OUR_FAULT for end in ends) else []
+
+
 ENGINE_RULES: tuple[Rule, ...] = (
     Rule(
         "engine-fatal",
@@ -158,6 +173,15 @@ ENGINE_RULES: tuple[Rule, ...] = (
         _livelock,
         lambda c: f"{c.waiting} requests wait, none runs, nothing was computed for {c.silent_s:.0f} s.",
         "passerelle engine restart; its /health is no evidence",
+    ),
+    Rule(
+        "turns-fail",
+        "critical",
+        "EVERY TURN FAILS",
+        lambda c: bool(_failures(c)),
+        lambda c: f"The last turns of {len(_failures(c))} agents ended in {', '.join(sorted({*_failures(c)}))}.",
+        "the log (l) says why; passerelle bridge restart, or passerelle engine restart",
+        hold_s=8.0,
     ),
     Rule(
         "no-config",

@@ -267,6 +267,22 @@ def test_the_bridges_own_questions_to_a_new_engine_are_not_from_elsewhere() -> N
     assert "orphaned-requests" in ids(watch([update] * 20)[-1])
 
 
+def test_turns_that_all_fail_are_not_healthy() -> None:
+    failed = tuple(replace(agent(name), stop="api_error") for name in "ab")
+    last = watch([seen(loaded(0, 0), status(), agents=failed)] * 12)[-1]
+    assert (ids(last), last.verdict) == (["turns-fail"], Verdict.CRITICAL)
+    assert "The last turns of 2 agents ended in api_error." in last.findings[0].detail
+    for others, live in (
+        ((replace(agent("a"), stop="api_error"), agent("b")), ()),
+        ((replace(agent("a"), stop="invalid_request_error"),), ()),
+        ((replace(agent("a", idle=90.0), stop="api_error"),), ()),
+        (failed, turns(1)),
+        ((), ()),
+    ):
+        assert "turns-fail" not in ids(watch([seen(loaded(0, 0), status(), live, others)] * 12)[-1])
+    assert "turns-fail" not in ids(watch([seen(loaded(0, 0), status(), agents=failed)] * 5)[-1]), "it must hold"
+
+
 def test_a_bridge_that_drains_is_not_called_healthy() -> None:
     scraped = seen(loaded(1, 0), status(), turns(1))
     draining = replace(scraped, report=replace(scraped.report, draining=True))
