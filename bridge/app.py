@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import aiohttp
 import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -18,17 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridge import errors, request
-from bridge.arguments import Guard
+from bridge import arguments, errors, names, report, request, tables, turn, upstream
 from bridge.config import VERSION, Config
 from bridge.exchange import Exchange, first_of, left
 from bridge.ledger import Ledger, Prefixes, Record
-from bridge.names import Names
-from bridge.report import Connections, PodReport
 from bridge.supervisor import AGAIN_S, COMMAND_S, EngineState, Supervisor
-from bridge.tables import TABLES
-from bridge.turn import ANTHROPIC, JSON, OPENAI, UNREAD, Answer, Dialect, Turn
-from bridge.upstream import NotSent, Upstream, kernel_count
 
 MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
 LOOK_EVERY_S = 2.0
@@ -37,51 +30,45 @@ MESSAGES, CHAT, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/tokenize"
 Number = Annotated[int, Query(ge=0)]
 
 
+# Everything one bridge process holds. `sockets` counts the TCP connections that clients hold open.
 class Service:
-    """Everything one bridge process holds. `sockets` counts the TCP connections that clients hold open."""
-
     def __init__(self, config: Config, sockets: Callable[[], int]) -> None:
-        self._config = config
-        self._sockets = sockets
-        self._ledger = Ledger(config.max_streams)
-        self._prefixes = Prefixes()
-        self._upstream = Upstream()
+        self._config, self._sockets, self.closing = config, sockets, False
+        self._ledger, self._prefixes = Ledger(config.max_streams), Prefixes()
+        self._upstream = upstream.Upstream()
         engine = EngineState("serving" if config.engine_url else "changing", config.engine_url)
         self._supervisor = Supervisor(config.bootstrap_socket, engine, self._load)
-        self._exchanges: set[Exchange] = set()
-        self.closing = False
+        self._stopped = asyncio.Event()
         self._started, self._started_at = monotonic(), time()
 
     def app(self) -> ASGIApp:
-        kinds = (errors.BridgeError, HTTPException, RequestValidationError, Exception)
+        kinds = (errors.BridgeError, HTTPException, RequestValidationError, ClientDisconnect, Exception)
         app = FastAPI(openapi_url=None, lifespan=self._lifespan, exception_handlers=dict.fromkeys(kinds, _on_error))
         app.post(MESSAGES)(self.messages)
         app.post(f"{MESSAGES}/count_tokens")(self.count_tokens)
         for path in (CHAT, "/v1/completions", TOKENIZE):
             app.post(path)(self.relay)
-        app.get("/v1/models")(self.models)
-        app.get("/healthz")(self.healthz)
-        app.get("/metrics")(self.metrics)
-        app.get("/pod/report")(self.pod_report)
-        app.get("/pod/log")(self.pod_log)
         app.post("/pod/{verb}")(self.pod_command)
+        looks: dict[str, Any] = {"/v1/models": self.models, "/healthz": self.healthz, "/metrics": self.metrics}
+        for path, answer in (looks | {"/pod/report": self.pod_report, "/pod/log": self.pod_log}).items():
+            app.get(path)(answer)
         return gate(app, self._config, self._ledger, lambda: self.closing)
 
+    # Every open exchange ends now.
     def abort(self) -> None:
-        for exchange in tuple(self._exchanges):
-            exchange.abort(errors.Draining("the bridge was stopped before this answer was complete"))
+        self._stopped.set()
 
     async def messages(self, http: Request) -> Response:
         body, config = await _body(http), self._config
         if config.mode != "translate":
-            return self._relay(http, body, ANTHROPIC if config.mode == "native" else UNREAD)
+            return self._relay(http, body, turn.ANTHROPIC if config.mode == "native" else turn.UNREAD)
         _, name = self._names().resolve(body.get("model"))
         engine = request.translate(body, model=name, effort=config.effort, supports=self._upstream.known.supports or {})
-        turn = Turn(_record(http, body, engine), config.ping_seconds, engine["max_tokens"], Guard(config.guard))
-        return self._exchange(turn, CHAT, engine)
+        record, guard = _record(http, body, engine), arguments.Guard(config.guard)
+        return self._exchange(turn.Turn(record, config.ping_seconds, engine["max_tokens"], guard), CHAT, engine)
 
     async def relay(self, http: Request) -> Response:
-        return self._relay(http, await _body(http), UNREAD if http.url.path == TOKENIZE else OPENAI)
+        return self._relay(http, await _body(http), turn.UNREAD if http.url.path == TOKENIZE else turn.OPENAI)
 
     async def count_tokens(self, http: Request) -> Response:
         body, path = await _body(http), TOKENIZE
@@ -95,11 +82,11 @@ class Service:
         return _json({"input_tokens": counted or 0})
 
     async def models(self, http: Request) -> Response:
-        names, window = self._names(), self._upstream.known.max_model_len
+        known, window = self._names(), self._upstream.known.max_model_len
         if "anthropic-version" not in http.headers:
-            return _json(names.openai_list(int(self._started_at), window))
+            return _json(known.openai_list(int(self._started_at), window))
         started = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(self._started_at))
-        return _json(names.anthropic_list(started, window, http.query_params))
+        return _json(known.anthropic_list(started, window, http.query_params))
 
     async def healthz(self) -> Response:
         return _json({"status": "ok", "version": VERSION})
@@ -114,21 +101,19 @@ class Service:
         return Response("".join([engine, "\n", *ours]), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, log_after: Number = 0, finished: Number = 0) -> Response:
-        async with asyncio.TaskGroup() as group:
-            engine = group.create_task(self._upstream.probe(self._supervisor.engine.url))
-            supervised = group.create_task(self._supervisor.status(log_after))
-        ledger, now = self._ledger, monotonic()
+        ledger, url = self._ledger, self._supervisor.engine.url
+        looks = await asyncio.gather(self._upstream.probe(url), self._supervisor.status(log_after))
+        now, (engine, (status, problem)) = monotonic(), looks
         process = VERSION, time(), os.getpid(), now - self._started
         traffic = self._connections(), ledger.totals(), ledger.turns(now), ledger.agents(now)
-        mode, last = self._config.mode, ledger.finished(now, finished)
-        facts = PodReport(*process, *traffic, engine.result(), *supervised.result(), mode, ledger.draining, last)
-        return _json(facts)
+        more = self._config.mode, ledger.draining, ledger.finished(now, finished)
+        return _json(report.PodReport(*process, *traffic, engine, status, problem, *more))
 
     async def pod_log(self, after: Number = 0, limit: Number = 500) -> Response:
         return _json(await self._supervisor.ask({"cmd": "tail", "after": after, "limit": limit}))
 
     async def pod_command(self, http: Request, verb: str) -> Response:
-        body, commands = await _body(http), TABLES["commands"]
+        body, commands = await _body(http), tables.TABLES["commands"]
         if verb in commands:
             return _json(await self._supervisor.ask({**body, "cmd": commands[verb]}, COMMAND_S))
         if verb != "drain" or not isinstance(body.get("on"), bool):
@@ -136,14 +121,14 @@ class Service:
         self._ledger.draining = body["on"]
         return _json({"ok": True})
 
-    def _relay(self, http: Request, body: dict[str, Any], dialect: Dialect) -> Exchange:
+    def _relay(self, http: Request, body: dict[str, Any], dialect: turn.Dialect) -> Exchange:
         self._names().resolve(body.get("model"))
-        answer = Answer(_record(http, body, body), self._config.ping_seconds, dialect)
+        answer = turn.Answer(_record(http, body, body), self._config.ping_seconds, dialect)
         return self._exchange(answer, http.url.path, body)
 
-    def _exchange(self, answer: Answer, path: str, body: dict[str, Any]) -> Exchange:
+    def _exchange(self, answer: turn.Answer, path: str, body: dict[str, Any]) -> Exchange:
         record = answer.record
-        exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self._exchanges)
+        exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self._stopped)
         if path in (CHAT, MESSAGES):
             record.prefix_break = self._prefixes.take((record.session, record.agent), body)
             self._ledger.counts["prefix_breaks"] += record.prefix_break is not None
@@ -151,15 +136,15 @@ class Service:
 
     # A request waits here for an engine that starts, drains, swaps or just died; nothing was sent meanwhile.
     @asynccontextmanager
-    async def _answer(self, answer: Answer, path: str, body: dict[str, Any]) -> AsyncIterator[aiohttp.ClientResponse]:
-        opening = self._upstream.chat if isinstance(answer, Turn) else self._upstream.stream
+    async def _answer(self, answer: turn.Answer, path: str, body: dict[str, Any]) -> upstream.Reply:
+        opening = self._upstream.chat if isinstance(answer, turn.Turn) else self._upstream.stream
         until, asked_before, refused_until = monotonic() + self._config.hold_seconds, None, 0.0
         record = answer.record
         swapping, record.phase = False, "queued"
         while True:
-            engine, names = await self._supervisor.serving(until), self._names()
-            model, name = names.resolve(record.model)
-            if model != names.loaded:
+            engine = await self._supervisor.serving(until)
+            model, name = (known := self._names()).resolve(record.model)
+            if model != known.loaded:
                 self._ledger.counts["swap_waits"] += not swapping
                 swapping, record.phase = True, "swapping"
                 await self._supervisor.swap(model, until)
@@ -168,10 +153,11 @@ class Service:
                 asked_before, refused_until = engine, monotonic() + self._config.refused_seconds
             record.phase, record.upstream_open = "connecting", True
             try:
-                async with opening(f"{engine.url}{path}", body | {"model": name}) as response:
+                asked = body | {"model": name}
+                async with opening(f"{engine.url}{path}", asked, f"{record.session}/{record.agent}") as response:
                     yield response
                 return
-            except NotSent:
+            except upstream.NotSent:
                 if monotonic() > refused_until:
                     raise
             finally:
@@ -180,19 +166,19 @@ class Service:
             await asyncio.sleep(AGAIN_S)
 
     # Of the model in force, and where swaps are allowed of all.
-    def _names(self) -> Names:
+    def _names(self) -> names.Names:
         engine, config = self._supervisor.engine, self._config
         models = engine.models or {"": config.model_names or self._upstream.known.models or ("",)}
         loaded = key if (key := engine.model or "") in models else next(iter(models))
-        return Names(models if config.swap == "on" else {loaded: models[loaded]}, loaded, config.unknown_model)
+        return names.Names(models if config.swap == "on" else {loaded: models[loaded]}, loaded, config.unknown_model)
 
     def _load(self) -> tuple[int, int]:
         return self._ledger.connections(0).upstreams, self._sockets()
 
-    def _connections(self) -> Connections:
+    def _connections(self) -> report.Connections:
         engine = urlsplit(self._supervisor.engine.url or "")
         port = engine.port or (443 if engine.scheme == "https" else 80)
-        return self._ledger.connections(self._sockets(), kernel_count(port))
+        return self._ledger.connections(self._sockets(), upstream.kernel_count(port))
 
     async def _learn(self) -> None:
         while True:
@@ -249,7 +235,7 @@ def _refusal(config: Config, path: str, headers: dict[bytes, bytes]) -> errors.B
 
 def _refused(error: errors.BridgeError, request_id: str) -> Response:
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-    return Response(error.envelope(request_id), error.status, headers, JSON)
+    return Response(error.envelope(request_id), error.status, headers, turn.JSON)
 
 
 # What is not ours is a bug, which the server logs.
@@ -261,20 +247,19 @@ async def _on_error(http: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         first = error.errors()[0]
         known = errors.InvalidRequest(f"{first['loc'][-1]}: {first['msg']}")
+    elif isinstance(error, ClientDisconnect):
+        known = errors.InvalidRequest("the client left before its request was whole")
     return _refused(known, http.state.request_id)
 
 
 # Raises TooLarge, before it reads where the size is said; InvalidRequest.
 async def _body(http: Request) -> dict[str, Any]:
-    body, size, chunks = bytearray(), int(http.headers.get("content-length") or 0), http.stream()
-    with suppress(ClientDisconnect):
-        while size <= MAX_BODY:
-            if not (chunk := await anext(chunks)):
-                return request.parse(bytes(body) or b"{}")
-            body += chunk
-            size = max(size, len(body))
-        raise errors.TooLarge(f"the request is larger than {MAX_BODY} bytes")
-    raise errors.InvalidRequest("the client left before its request was whole")
+    body, said, chunks = bytearray(), int(http.headers.get("content-length") or 0), http.stream()
+    while max(said, len(body)) <= MAX_BODY:
+        if not (chunk := await anext(chunks)):
+            return request.parse(bytes(body) or b"{}")
+        body += chunk
+    raise errors.TooLarge(f"the request is larger than {MAX_BODY} bytes")
 
 
 def _record(http: Request, body: dict[str, Any], engine: dict[str, Any]) -> Record:
@@ -284,4 +269,4 @@ def _record(http: Request, body: dict[str, Any], engine: dict[str, Any]) -> Reco
 
 
 def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type=JSON)
+    return Response(msgspec.json.encode(value), media_type=turn.JSON)

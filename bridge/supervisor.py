@@ -30,18 +30,18 @@ class EngineState:
     reason: str | None = None
 
 
-# The supervisor's no.
+# The supervisor's no; `wait_s` where it would say yes later.
 class Refused(BridgeError, type="conflict_error", status=409):
-    wait_s: float | None = None  # where it would say yes later
+    def __init__(self, message: str, wait_s: float | None) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
+# `engine` is what is known of the engine now; without a supervisor (no path) it stays as it is given.
 class Supervisor:
-    """`engine` is what is known of the engine now; without a supervisor (no path) it stays as it is given."""
-
+    # `load` is of (turns that hold an engine's stream, client connections).
     def __init__(self, path: str | None, engine: EngineState, load: Callable[[], tuple[int, int]]) -> None:
-        self.engine = engine
-        self._path = path
-        self._load = load  # (turns that hold an engine's stream, client connections)
+        self.engine, self._path, self._load = engine, path, load
         self._change = asyncio.Event()
 
     # The answer, which said ok. Raises SupervisorUnreachable, Refused.
@@ -54,14 +54,11 @@ class Supervisor:
                 with closing(writer):
                     writer.write(msgspec.json.encode(command) + b"\n")
                     answer = msgspec.json.decode(await reader.readuntil(b"\n"), type=dict[str, Any])
-        except TimeoutError as cause:
-            raise SupervisorUnreachable(f"the supervisor did not answer within {within_s} s") from cause
         except _BROKEN as cause:
-            raise SupervisorUnreachable(f"the supervisor's socket: {str(cause) or type(cause).__name__}") from cause
+            why = str(cause) or type(cause).__name__
+            raise SupervisorUnreachable(f"no answer from the supervisor within {within_s} s: {why}") from cause
         if answer.get("ok") is not True:
-            refused = Refused(f"the supervisor refused: {answer.get('error') or 'no reason given'}")
-            refused.wait_s = answer.get("wait_s")
-            raise refused
+            raise Refused(f"the supervisor refused: {answer.get('error') or 'no reason given'}", answer.get("wait_s"))
         return answer
 
     # Its status, or why there is none.
@@ -83,10 +80,9 @@ class Supervisor:
     # Asks for that model, once; returns when something changed, or when it is time to ask again. Raises
     # EngineUnreachable when it will not be loaded soon.
     async def swap(self, model: str, until: float) -> None:
-        change = self._change
+        change, wait_s = self._change, COMMAND_S
         try:
             await self.ask({"cmd": "swap", "model": model}, COMMAND_S)
-            wait_s = COMMAND_S
         except Refused as refused:
             if refused.wait_s is None or refused.wait_s > min(DWELL_S, until - monotonic()):
                 raise EngineUnreachable(f"the model {model} is not loaded; {refused.message}") from refused

@@ -4,11 +4,13 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from time import monotonic
 from typing import Any, Self, TypeAlias
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
@@ -48,9 +50,8 @@ class _Said(msgspec.Struct):
     input_tokens: int | None = None
 
 
+# `known` says who answered the last look; its `supports` are None until it was asked.
 class Upstream:
-    """`known` says who answered the last look; its `supports` are None until it was asked."""
-
     def __init__(self) -> None:
         self._lanes = [asyncio.Lock() for _ in range(LANES)]
         self._counts: dict[bytes, int] = {}
@@ -71,38 +72,42 @@ class Upstream:
 
     # A completion whose head is 200; raises BridgeError for any other.
     @asynccontextmanager
-    async def chat(self, url: str, request: dict[str, Any]) -> Reply:
+    async def chat(self, url: str, request: dict[str, Any], session: str = "") -> Reply:
         try:
-            async with self._accepted(url, request) as response:
+            async with self._accepted(url, request, session) as response:
                 yield response
         except errors.OutputTooLong as error:
             # Without the field vLLM gives all that is left of the window; others say how much that is.
-            left = {name: request[name] for name in request if name != "max_tokens"}
-            async with self._accepted(url, left | ({"max_tokens": error.room} if error.room else {})) as response:
+            less = {name: request[name] for name in request if name != "max_tokens"}
+            less |= {"max_tokens": error.room} if error.room else {}
+            async with self._accepted(url, less, session) as response:
                 yield response
 
-    # The answer to a POST (to a GET without a request), of any status, its head read and its body not. Raises NotSent,
-    # EngineUnreachable when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when
-    # all of it takes longer than `within_s` seconds.
+    # The answer to a POST (to a GET without a request), of any status, its head read and its body not. By `session` a
+    # router in front of several engines keeps a conversation where its prefix is. Raises NotSent, EngineUnreachable
+    # when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when all of it takes
+    # longer than `within_s` seconds.
     @asynccontextmanager
-    async def stream(self, url: str, request: Body = None, within_s: float | None = None) -> Reply:
-        response: aiohttp.ClientResponse | None = None
+    async def stream(self, url: str, request: Body = None, session: str = "", within_s: float | None = None) -> Reply:
+        how: dict[str, Any] = {"method": "GET", "allow_redirects": False}
+        if request is not None:
+            body = msgspec.json.encode(request)
+            headers = {"content-length": str(len(body))} | ({"x-session-id": quote(session)} if session else {})
+            how |= {"method": "POST", "headers": headers, "data": _slices(body)}
+        failed: tuple[type[errors.BridgeError], str] = errors.EngineUnreachable, "the engine closed without an answer"
         try:
             async with asyncio.timeout(within_s):
-                response = await self._asked(url, request)
-                yield response
+                with closing(await self._session.request(url=url, **how)) as response:
+                    failed = errors.EngineBroken, "the engine's answer was cut"
+                    yield response
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as cause:
             raise NotSent("the engine does not answer: it starts, restarts or is down") from cause
+        except aiohttp.InvalidURL:
+            raise errors.EngineUnreachable("the engine's address is none") from None  # it may hold a password
         except aiohttp.ClientError as cause:
-            why = str(cause) or type(cause).__name__
-            if response is None:
-                raise errors.EngineUnreachable(f"the engine closed without an answer: {why}") from cause
-            raise errors.EngineBroken(f"the engine's answer was cut: {why}") from cause
+            raise failed[0](f"{failed[1]}: {str(cause) or type(cause).__name__}") from cause
         except TimeoutError as cause:
             raise errors.EngineTimeout(f"no answer within {within_s} s") from cause
-        finally:
-            if response is not None:
-                response.close()
 
     # Tokens of a prompt, as the engine's own template and tokenizer make it. Raises BridgeError.
     async def count(self, url: str, request: dict[str, Any]) -> int:
@@ -111,7 +116,7 @@ class Upstream:
             if key not in self._counts:
                 said = await self._said(url, request)
                 if (count := said.input_tokens if said.count is None else said.count) is None:
-                    raise errors.EngineBroken(f"the engine's answer at {url} has no count")
+                    raise errors.EngineBroken(f"the engine's answer at {urlsplit(url).path} has no count")
                 self._counts[key] = count
                 if len(self._counts) > MAX_COUNTS:
                     del self._counts[next(iter(self._counts))]
@@ -121,7 +126,7 @@ class Upstream:
     async def metrics(self, url: str | None, within_s: float = LOOK_S) -> str:
         if url is None:
             raise errors.EngineUnreachable("the engine has no address yet")
-        async with self._accepted(f"{url}/metrics", None, within_s) as response:
+        async with self._accepted(f"{url}/metrics", None, within_s=within_s) as response:
             return (await response.read()).decode("utf-8", "replace")
 
     # What is known, and one look at its metrics, of PROBE_S at most; never raises.
@@ -147,31 +152,26 @@ class Upstream:
         if self.known.supports is None:
             answers: dict[str, tuple[int, bytes]] = {}
             for feature, (path, body) in questions(models[0].id).items():
-                async with self.stream(url + path, body, QUESTION_S) as response:
+                async with self.stream(url + path, body, within_s=QUESTION_S) as response:
                     answers[feature] = response.status, await response.read()
             if supports := conclude(answers):
                 self.known = replace(self.known, supports=supports, suits=suits(supports))
 
     async def _said(self, url: str, request: Body = None) -> _Said:
         try:
-            async with self._accepted(url, request, LOOK_S if request is None else QUESTION_S) as response:
+            async with self._accepted(url, request, within_s=LOOK_S if request is None else QUESTION_S) as response:
                 return msgspec.json.decode(await response.read(), type=_Said)
         except msgspec.DecodeError as cause:
-            raise errors.EngineBroken(f"the engine's answer at {url} is not its protocol: {cause}") from cause
+            raise errors.EngineBroken(
+                f"the engine's answer at {urlsplit(url).path} is not its protocol: {cause}"
+            ) from cause
 
     @asynccontextmanager
-    async def _accepted(self, url: str, request: Body, within_s: float | None = None) -> Reply:
-        async with self.stream(url, request, within_s) as response:
+    async def _accepted(self, url: str, request: Body, session: str = "", within_s: float | None = None) -> Reply:
+        async with self.stream(url, request, session, within_s) as response:
             if response.status != 200:
                 raise errors.from_engine(response.status, errors.engine_message(await response.read()))
             yield response
-
-    async def _asked(self, url: str, request: Body) -> aiohttp.ClientResponse:
-        if request is None:
-            return await self._session.get(url, allow_redirects=False)
-        body = msgspec.json.encode(request)
-        length = {"content-length": str(len(body))}
-        return await self._session.post(url, data=_slices(body), headers=length, allow_redirects=False)
 
 
 # Not as one `bytes`, which aiohttp writes in one go, holding up every other stream.
@@ -187,11 +187,9 @@ def for_report(text: str) -> str:
 
 # This process's TCP sockets to that port, as the kernel counts them.
 def kernel_count(port: int) -> int:
-    ours, rows = set(), list[list[str]]()
+    ours = set()
     for fd in os.listdir("/proc/self/fd"):
         with suppress(OSError):
             ours.add(str(os.fstat(int(fd)).st_ino))
-    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        with suppress(FileNotFoundError), open(table, encoding="ascii") as lines:
-            rows += [line.split() for line in lines][1:]
+    rows = [line.split() for table in Path("/proc/self/net").glob("tcp*") for line in table.read_text().splitlines()]
     return sum(row[2].endswith(f":{port:04X}") and row[9] in ours for row in rows)
