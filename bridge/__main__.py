@@ -1,16 +1,14 @@
 """`passerelle-bridge`, `python -P -m bridge`: options and environment in, a serving bridge out."""
 
 import argparse
-import json
 import logging
 import os
 import sys
-from importlib.resources import files
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bridge.config import ConfigError, load
+from bridge.tables import TABLES, USAGE
 
-EX_NO_SOCKET, EX_USAGE = 1, 64
 log = logging.getLogger("bridge")
 
 
@@ -27,24 +25,20 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}; see --help")
 
 
-# An option is a variable by another name, and wins over it. Exits on --help; raises ConfigError.
-def _environment() -> dict[str, str]:
-    usage = files("bridge").joinpath("usage.txt").read_text("utf-8")
-    parser = _Parser("passerelle-bridge", description=usage, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--listen", metavar="HOST:PORT", default="", help="default 127.0.0.1:8080")
-    parser.add_argument("--upstream", metavar="URL", dest="ENGINE_URL", help="of the engine")
-    parser.add_argument("--model", metavar="NAME", dest="MODEL_NAMES", action="append", help="the engine's own first")
-    parser.add_argument("--insecure-no-auth", dest="INSECURE_NO_AUTH", action="store_const", const="true")
+# Options win over variables. Exits on --help; raises ConfigError.
+def _environment() -> dict[str, Any]:
+    parser = _Parser("passerelle-bridge", description=USAGE, formatter_class=argparse.RawTextHelpFormatter)
+    for option, words in TABLES["options"].items():
+        parser.add_argument(option, default="", **words)
     given = vars(parser.parse_args())
-    host, _, given["PORT"] = given.pop("listen").rpartition(":")
-    given |= {"HOST": host.strip("[]"), "MODEL_NAMES": given["MODEL_NAMES"] and json.dumps(given["MODEL_NAMES"])}
-    return {**os.environ, **{f"PASSERELLE_{name}": value for name, value in given.items() if value}}
+    host, _, given["PASSERELLE_PORT"] = given.pop("PASSERELLE_HOST").rpartition(":")
+    given["PASSERELLE_HOST"] = host.strip("[]")
+    return {**os.environ, **{name: value for name, value in given.items() if value}}
 
 
 def main() -> int:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING)
+    logging.root.handlers[0].setFormatter(_OneLine())
     log.setLevel(logging.INFO)
     try:
         config = load(_environment())
@@ -53,9 +47,9 @@ def main() -> int:
         run(config)
         return 0
     except ConfigError as error:
-        problem, code = str(error), EX_USAGE
+        problem, code = str(error), os.EX_USAGE
     except OSError as error:
-        problem, code = f"no socket to serve on: {error}", EX_NO_SOCKET
+        problem, code = f"no socket to serve on: {error}", 1
     log.error("%s", problem)
     return code
 

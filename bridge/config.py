@@ -1,29 +1,29 @@
 """Environment -> Config, checked once at start. A bad or missing variable is an error that names it."""
 
-# Each field is read from PASSERELLE_ and its name in capitals; lists and objects are JSON there.
+# A field's alias is its variable: PASSERELLE_ and its name in capitals. Lists and objects are JSON there.
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
-
-from bridge.names import UnknownModel
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
 
+PREFIX = "PASSERELLE_"  # of every variable
 _Json = BeforeValidator(lambda value: json.loads(value) if isinstance(value, str) else value)
 _Url = AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1"))
 Seconds = Annotated[float, Field(gt=0, lt=1e9)]
-Count = Annotated[int, Field(gt=0)]
 
 
 # The message starts with the variable's name.
 class ConfigError(Exception): ...
 
 
-class Config(BaseModel, frozen=True, hide_input_in_errors=True):
+class Config(BaseModel, frozen=True, hide_input_in_errors=True, validate_by_name=True):
+    model_config = ConfigDict(alias_generator=lambda name: PREFIX + name.upper())
+
     engine_url: Annotated[str, Field(pattern="^https?://."), _Url] | None = None  # where no supervisor says it
     bootstrap_socket: str | None = None
     client_token: str = Field("", repr=False)
@@ -36,40 +36,36 @@ class Config(BaseModel, frozen=True, hide_input_in_errors=True):
     mode: Literal["translate", "native", "off"] = "translate"
     guard: Literal["off", "warn", "refuse"] = "off"
     swap: Literal["on", "off"] = "off"  # may a request for another model ask for it
-    unknown_model: UnknownModel = "serve"
+    unknown_model: Literal["serve", "refuse"] = "serve"
     # Thinking tokens per output_config.effort; a level that is absent has no budget.
     effort: Annotated[Mapping[str, Annotated[int, Field(gt=0, strict=True)]], _Json] = DEFAULT_EFFORT
     ping_seconds: Seconds = 15.0
-    max_streams: Count = 256
+    max_streams: Annotated[int, Field(gt=0)] = 256
     hold_seconds: Seconds = 900.0  # how long a request waits for an engine that starts, drains or swaps
     refused_seconds: Seconds = 10.0  # and for one that should be there and refuses the connection
     drain_seconds: Seconds = 600.0  # how long streams may go on after SIGTERM
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        same = self.client_token == self.operator_token
         asks, here = not self.insecure_no_auth, self.host in ("127.0.0.1", "::1", "localhost")
         wrong = {
             "ENGINE_URL is not set": not (self.engine_url or self.bootstrap_socket),
             f"INSECURE_NO_AUTH is for loopback only, not for {self.host}": not (asks or here),
             "CLIENT_TOKEN is not set": asks and not self.client_token,
             "OPERATOR_TOKEN is not set": asks and not self.operator_token,
-            "OPERATOR_TOKEN must differ from PASSERELLE_CLIENT_TOKEN": asks and same,
+            "OPERATOR_TOKEN must differ from the client's": asks and self.client_token == self.operator_token,
         }
         for problem in [words for words, is_so in wrong.items() if is_so]:
             raise ValueError(problem)
         return self
 
 
-# Raises ConfigError.
-def load(env: Mapping[str, str]) -> Config:
-    variables = {name: f"PASSERELLE_{name.upper()}" for name in Config.model_fields}
-    given = {name: env[variable] for name, variable in variables.items() if env.get(variable)}
+# An empty variable counts as none. Raises ConfigError.
+def load(env: Mapping[str, Any]) -> Config:
+    given = {name: value for name, value in env.items() if name.startswith(PREFIX) and value}
     try:
         return Config.model_validate(given)
     except ValidationError as cause:
         first = cause.errors(include_url=False)[0]
-        words, where = first["msg"].removeprefix("Value error, "), first["loc"]
-        if not where:  # of several together: its words begin with a name
-            raise ConfigError(f"PASSERELLE_{words}") from cause
-        raise ConfigError(f"{variables[str(where[0])]} is {given[str(where[0])]!r}: {words}") from cause
+        where = f"{first['loc'][0]} is {given[str(first['loc'][0])]!r}: " if first["loc"] else PREFIX
+        raise ConfigError(where + first["msg"].removeprefix("Value error, ")) from cause

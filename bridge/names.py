@@ -6,9 +6,7 @@ from typing import Any, Literal
 
 from bridge.errors import InvalidRequest, NotFound
 
-UnknownModel = Literal["serve", "refuse"]
 _MARK = "[1m]"  # Claude Code's, for "assume a window of a million tokens"; no part of any model's name
-_PREFIX = "claude-"  # Claude Code lists only names that have it
 _PAGE, _LONGEST_PAGE = "20", 1000  # models, as Anthropic's API has them
 
 
@@ -16,37 +14,37 @@ def plain(name: str) -> str:
     return name[: -len(_MARK)] if name.lower().endswith(_MARK) else name
 
 
+# `models` has each model's names by its key, the engine's own first; `loaded` is the key of the one in force.
 @dataclass(frozen=True, slots=True)
 class Names:
-    """`models` has each model's names by its key, the engine's own first; `loaded` is the key of the one in force."""
-
     models: Mapping[str, tuple[str, ...]]
     loaded: str
-    unknown: UnknownModel
+    unknown: Literal["serve", "refuse"]
 
+    # Whose name it is, as (key, the engine's own name); the loaded model's if nobody's. Raises BridgeError.
     def resolve(self, asked: object) -> tuple[str, str]:
-        """Whose name it is, as (key, the engine's own name); the loaded model's if nobody's. Raises BridgeError."""
         if not isinstance(asked, str) or not asked:
             raise InvalidRequest("model: Field required" if asked is None else "model: Input should be a valid string")
         keys = {plain(name): key for name, key in self._keys().items()}
-        key = keys.get(plain(asked), keys.get(plain(asked).removeprefix(_PREFIX)))
+        # Claude Code lists only names that begin with claude-, so each may be asked for with it.
+        key = keys.get(plain(asked), keys.get(plain(asked).removeprefix("claude-")))
         if key is None and self.unknown == "refuse":
             raise NotFound(f"model: {asked} is not served here; served: {', '.join(self._keys())}")
         key = self.loaded if key is None else key
         return key, self.models[key][0]
 
+    # `created` in Unix seconds, `window` of the loaded model in tokens: of the others it is not known.
     def openai_list(self, created: int, window: int | None) -> dict[str, Any]:
-        """`created` in Unix seconds, `window` of the loaded model in tokens: of the others it is not known."""
         same, windows = {"object": "model", "created": created, "owned_by": "passerelle"}, self._windows(window)
         return {"object": "list", "data": [{"id": name, **same, "max_model_len": windows[name]} for name in windows]}
 
+    # `created_at` is RFC 3339; `page` may hold limit, after_id and before_id. Raises InvalidRequest.
     def anthropic_list(self, created_at: str, window: int | None, page: Mapping[str, str]) -> dict[str, Any]:
-        """`created_at` is RFC 3339; `page` may hold limit, after_id and before_id. Raises InvalidRequest."""
         same, windows = {"type": "model", "created_at": created_at}, self._windows(window)
         names, more = _page(list(windows), page)
         data = [{"id": name, "display_name": name, **same, "max_input_tokens": windows[name]} for name in names]
-        first, last = (names[0], names[-1]) if names else (None, None)
-        return {"data": data, "has_more": more, "first_id": first, "last_id": last}
+        ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
+        return {"data": data, "has_more": more, **ends}
 
     # The key of each name, the loaded model's names first.
     def _keys(self) -> dict[str, str]:

@@ -8,87 +8,86 @@ import msgspec
 
 from bridge.errors import InvalidRequest
 from bridge.support import OLDER, Supports
+from bridge.tables import TABLES
 
 Json: TypeAlias = dict[str, Any]
-STREAM_OPTIONS = {"include_usage": True, "continuous_usage_stats": True}
 ALL: Supports = {}
-_SAMPLING = ("temperature", "top_p", "top_k")
-_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_SWITCHES, _CHOICES, _WORDS = TABLES["thinking"], TABLES["tool_choice"], TABLES["words"]
+_TOOL_CHANGES = ("tool_reference", "tool_addition", "tool_removal")
 _BILLING = "x-anthropic-billing-header"  # a system block of Claude Code's that varies and says nothing to a model
-_ERROR_MARKS = ("error", "<tool_use_error>")
-_TOOL_CHANGES = {"tool_addition": True, "tool_removal": False}
 
 
+# Raises InvalidRequest for what is not a JSON object.
 def parse(body: bytes) -> Json:
-    """Raises InvalidRequest for what is not a JSON object."""
     try:
         return msgspec.json.decode(body, type=Json)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
         raise InvalidRequest(f"the body is not a JSON object: {cause}") from cause
 
 
-# Fields that we do not know are dropped, never refused: Claude Code sends new ones before servers know them.
+# Always a stream. `model` is the engine's name, `effort` the thinking tokens per level. Fields that we do not know are
+# dropped, never refused: Claude Code sends new ones before servers know them. Raises InvalidRequest.
 def translate(request: Json, *, model: str, effort: Mapping[str, int], supports: Supports = ALL) -> Json:
-    """Always a stream. `model` is the engine's name, `effort` the thinking tokens per level. Raises InvalidRequest."""
-    max_tokens = request.get("max_tokens")
+    thinking, wanted = object_at(request, "thinking"), object_at(request, "output_config")
+    max_tokens, stops, form = request.get("max_tokens"), request.get("stop_sequences"), object_at(wanted, "format")
     if type(max_tokens) is not int or max_tokens < 1:
-        problem = "Field required" if max_tokens is None else "Input should be a whole number above 0"
-        raise InvalidRequest(f"max_tokens: {problem}")
+        raise InvalidRequest(f"max_tokens: {_required(max_tokens, 'a whole number above 0')}")
     out = _prompt(request, model, supports)
-    out |= {"max_tokens": max_tokens, "stream": True, "stream_options": STREAM_OPTIONS}
-    out |= _tool_choice(object_at(request, "tool_choice"), request.get("tools"), out.get("tools") or [])
-    out |= {name: request[name] for name in _SAMPLING if type(request.get(name)) in (int, float)}
-    if isinstance(stops := request.get("stop_sequences"), list) and stops:
+    out |= {"max_tokens": max_tokens, **TABLES["probes"]["stream_options"]}
+    out |= _tool_choice(object_at(request, "tool_choice"), request.get("tools"), out["tools"] or [])
+    out |= {
+        name: request[name] for name in ("temperature", "top_p", "top_k") if type(request.get(name)) in (int, float)
+    }
+    if isinstance(stops, list) and stops:
         out["stop"] = [stop for stop in stops if isinstance(stop, str) and stop]
-    if (budget := _budget(request, effort)) is not None:
-        out["thinking_token_budget"] = budget
-    wanted = object_at(object_at(request, "output_config"), "format")
-    if wanted.get("type") == "json_schema":
-        schema = {"name": "output", "schema": wanted.get("schema") or {}, "strict": True}
+    # A budget asked for by number wins over one by effort. No thinking field leaves the model its own default.
+    if thinking.get("type") != "disabled":
+        budget = thinking.get("budget_tokens") if thinking.get("type") == "enabled" else None
+        out["thinking_token_budget"] = budget if type(budget) is int else effort.get(str(wanted.get("effort")))
+    if form.get("type") == "json_schema":
+        schema = {"name": "output", "schema": form.get("schema") or {}, "strict": True}
         out["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return {name: value for name, value in out.items() if supports.get(name, True)}
+    return _said(out, supports)
 
 
+# For the engine's /tokenize: the same prompt as the turn would have. Raises InvalidRequest.
 def count(request: Json, *, model: str, supports: Supports = ALL) -> Json:
-    """For the engine's /tokenize: the same prompt as the turn would have. Raises InvalidRequest."""
-    return {"add_generation_prompt": True, "return_token_strs": False, **_prompt(request, model, supports)}
+    return _said({**TABLES["count"], **_prompt(request, model, supports)}, supports)
 
 
-# Claude Code names both; another client's conversation is known by its head, which never changes as it grows: all up to
-# the first user message.
+# (session, agent) of an engine's request. Claude Code names both; another client's conversation is known by its head,
+# which never changes as it grows: all up to the first user message.
 def identity(headers: Mapping[str, str], engine: Json) -> tuple[str, str]:
-    """(session, agent) of an engine's request."""
     agent = headers.get("x-claude-code-agent-id") or "main"
     if session := headers.get("x-claude-code-session-id"):
         return session, agent
-    messages = engine.get("messages")
-    messages = messages if isinstance(messages, list) else []
-    users = [at for at, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "user"]
-    head = messages[: users[0] + 1] if users else messages
-    return f"conversation-{hashlib.sha256(msgspec.json.encode(head)).hexdigest()[:10]}", agent
+    messages = value if isinstance(value := engine.get("messages"), list) else []
+    users = (at for at, one in enumerate(messages, 1) if isinstance(one, dict) and one.get("role") == "user")
+    head = msgspec.json.encode(messages[: next(users, None)])
+    return f"conversation-{hashlib.sha256(head).hexdigest()[:10]}", agent
 
 
+# Its field of that name, empty where it is no object.
 def object_at(parent: Json, name: str) -> Json:
-    """Its field of that name, empty where it is no object."""
     return value if isinstance(value := parent.get(name), dict) else {}
 
 
+# Templates name the switch of thoughts differently, and ignore what they do not name. No field leaves them their
+# default; but what follows an answer that has begun is no thought, and vLLM's parsers would take it for one.
 def _prompt(request: Json, model: str, supports: Supports) -> Json:
     history = History(request.get("system"), request.get("messages"), supports)
-    out: Json = {"model": model, "messages": history.messages}
-    if tools := _tools(request.get("tools") or [], history):
-        out["tools"] = tools
     last = history.messages[-1] if history.messages else {}
     prefill = last.get("role") == "assistant" and last["content"] and "tool_calls" not in last
-    if prefill and supports.get("continue_final_message", True):
-        out |= {"add_generation_prompt": False, "continue_final_message": True}
-    # Templates name the switch differently, and ignore what they do not name. No field leaves them their default; but
-    # what follows an answer that has begun is no thought, and vLLM's parsers would take it for one.
-    unsaid = False if prefill else None
-    switch = {"enabled": True, "disabled": False}.get(str(object_at(request, "thinking").get("type")), unsaid)
-    if switch is not None and supports.get("chat_template_kwargs", True):
-        out["chat_template_kwargs"] = {"enable_thinking": switch, "thinking": switch}
-    return out
+    switch = _SWITCHES.get(str(object_at(request, "thinking").get("type")), _SWITCHES["disabled"] if prefill else None)
+    out = {"model": model, "messages": history.messages, "tools": _tools(request.get("tools") or [], history) or None}
+    goes_on = prefill and supports.get("continue_final_message", True)
+    more = {"add_generation_prompt": False, "continue_final_message": True} if goes_on else {}
+    return {**out, **more, "chat_template_kwargs": switch}
+
+
+# Without the fields that have no value, and those that the engine does not take.
+def _said(out: Json, supports: Supports) -> Json:
+    return {name: value for name, value in out.items() if value is not None and supports.get(name, True)}
 
 
 # Server tools (no schema) cannot run here. A deferred tool is shown once a block of the conversation has loaded it.
@@ -111,31 +110,17 @@ def _tool_choice(choice: Json, asked: object, tools: list[Json]) -> Json:
         raise InvalidRequest("tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'")
     names = [tool["function"]["name"] for tool in tools]
     if (kind == "any" and asked and not names) or (kind == "tool" and forced not in names):
-        raise InvalidRequest(
-            f"tool_choice: {forced or 'any'} cannot be forced, since no such tool has an input_schema. The tools that"
-            " Anthropic's servers run (web_search, code_execution...) do not exist here"
-        )
-    if not (choice and names):
-        return {}
-    parallel = {"parallel_tool_calls": False} if choice.get("disable_parallel_tool_use") is True else {}
+        raise InvalidRequest(_WORDS["forced_tool"].format(tool=forced or "any"))
+    parallel = False if choice.get("disable_parallel_tool_use") is True else None
     one = {"type": "function", "function": {"name": forced}}
-    return parallel | {"tool_choice": _CHOICES.get(str(kind), one)}
+    out = {"parallel_tool_calls": parallel, "tool_choice": _CHOICES.get(str(kind), one)}
+    return out if choice and names else {}
 
 
-# A budget asked for by number wins over one by effort. No thinking field leaves the model its own default.
-def _budget(request: Json, effort: Mapping[str, int]) -> int | None:
-    thinking, level = object_at(request, "thinking"), object_at(request, "output_config").get("effort")
-    if thinking.get("type") == "disabled":
-        return None
-    budget = thinking.get("budget_tokens") if thinking.get("type") == "enabled" else None
-    return budget if type(budget) is int else effort.get(str(level))
-
-
+# The engine's `messages`, and what they do to the tools. Raises InvalidRequest, worded as Anthropic words it.
 # Append-only histories must stay so: nothing here depends on what follows a message, or on where cache_control lies,
 # else the engine's prefix cache would miss from that message on.
 class History:
-    """The engine's `messages`, and what they do to the tools. Raises InvalidRequest, worded as Anthropic words it."""
-
     def __init__(self, system: object, messages: object, supports: Supports) -> None:
         self.messages: list[Json] = []
         self.offered: dict[str, bool] = {}  # by name: loaded or added since, or removed
@@ -143,8 +128,7 @@ class History:
         self._shows_images = supports.get("image", True)
         self._thoughts = OLDER if supports.get(OLDER) else "reasoning"
         if not isinstance(messages, list) or not messages:
-            problem = "Field required" if messages is None else "Input should be a list of at least one message"
-            raise InvalidRequest(f"messages: {problem}")
+            raise InvalidRequest(f"messages: {_required(messages, 'a list of at least one message')}")
         self._system(_blocks(system or [], "system"))
         takers = {"system": self._system, "user": self._user, "assistant": self._assistant}
         for position, message in enumerate(messages):
@@ -171,17 +155,13 @@ class History:
         elif text:
             # Further down most templates refuse one, so it joins the user's turn, in the words that Claude Code itself
             # uses where a server refuses the role.
-            reminder = f"<system-reminder>\n{text}\n</system-reminder>"
-            self._last("user", [])["content"].append({"type": "text", "text": reminder})
+            self._user(_blocks(f"<system-reminder>\n{text}\n</system-reminder>", "system"))
 
     def _change_tools(self, blocks: list[Json]) -> None:
         for block in blocks:
-            tool = object_at(block, "tool")
             if block["type"] in _TOOL_CHANGES:
-                self.defined += [tool["definition"]] if object_at(tool, "definition") else []
-                self.offered[_tool_name(tool)] = _TOOL_CHANGES[block["type"]]
-            elif block["type"] == "tool_reference":
-                self.offered[_field(block, "tool_name")] = True
+                self.offered[_tool_name(block)] = block["type"] != "tool_removal"
+                self.defined += filter(None, [object_at(object_at(block, "tool"), "definition")])
 
     # Results first: an engine wants every tool message right after the calls.
     def _user(self, blocks: list[Json]) -> None:
@@ -197,7 +177,7 @@ class History:
         images = [part for part in parts if part["type"] != "text"]
         texts = [part["text"] for part in parts if part["type"] == "text"]
         text = "\n".join([*texts, f"[{len(images)} image(s): in the next user message]"] if images else texts)
-        if block.get("is_error") and not text.lower().startswith(_ERROR_MARKS):
+        if block.get("is_error") and not text.lower().startswith(("error", "<tool_use_error>")):
             text = f"Error: {text}"
         self.messages.append({"role": "tool", "tool_call_id": _field(block, "tool_use_id"), "content": text})
         return images
@@ -210,9 +190,8 @@ class History:
         texts = [_field(block, "text") for block in blocks if block["type"] == "text"]
         thoughts = [_field(block, "thinking") for block in blocks if block["type"] == "thinking"]
         calls = [_call(block) for block in blocks if block["type"] == "tool_use"]
-        if not any((*texts, *thoughts, *calls)):
-            return
-        message = self._last("assistant", "")
+        # A turn with nothing left, as of redacted thoughts alone, is left out.
+        message = self._last("assistant", "") if any((*texts, *thoughts, *calls)) else {}
         for field, more in (("content", texts), (self._thoughts, thoughts)):
             if text := "\n".join(filter(None, [message.get(field), *more])):
                 message[field] = text
@@ -221,62 +200,49 @@ class History:
 
 
 def _blocks(content: object, where: str) -> list[Json]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list):
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list):
         raise InvalidRequest(f"{where}: Input should be a valid string or list of blocks")
-    for position, block in enumerate(content):
+    for position, block in enumerate(blocks):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             raise InvalidRequest(f"{where}.{position}.type: Field required")
-    return content
+    return blocks
+
+
+def _required(value: object, wanted: str) -> str:
+    return "Field required" if value is None else f"Input should be {wanted}"
 
 
 def _field(block: Json, name: str) -> str:
     return str(block.get(name) or "")
 
 
-def _tool_name(tool: Json) -> str:
-    return _field(object_at(tool, "definition") or tool, "name")
+def _tool_name(block: Json) -> str:
+    tool = object_at(block, "tool")
+    return _field(block, "tool_name") or _field(object_at(tool, "definition") or tool, "name")
 
 
 # What a model can read of one block; a block that we cannot show is named, not lost in silence.
 def _text(block: Json) -> str:
-    match block["type"]:
-        case "text":
-            return _field(block, "text")
-        case "image":
-            return "[an image is not shown: this model reads text only]"
-        case "tool_reference":
-            return f"Tool loaded: {block.get('tool_name')}"
-        case "tool_addition" | "tool_removal" as change:
-            return f"Tool {change[5:]}: {_tool_name(object_at(block, 'tool'))}"
-        case "document":
-            return "\n".join(filter(None, [_field(block, "title"), _document(object_at(block, "source"))]))
-        case other:
-            return f"[a block of type {other} is not shown to this model]"
+    if block["type"] == "document":
+        return "\n".join(filter(None, [_field(block, "title"), _document(object_at(block, "source"))]))
+    words = str(_WORDS.get(block["type"], _WORDS["block"]))
+    return words.format(kind=block["type"], tool=_tool_name(block), text=_field(block, "text"))
 
 
 def _document(source: Json) -> str:
-    match source:
-        case {"type": "text", "data": str(data)}:
-            return data
-        case {"type": "content"}:
-            return "\n".join(map(_text, _blocks(source.get("content") or [], "document.source.content")))
-    raise InvalidRequest(
-        f"document: this model cannot read a source of type {source.get('media_type') or source.get('type')}. Send its"
-        " text (pdftotext makes it) or its pages as images; /rewind takes it out of a Claude Code conversation"
-    )
+    kinds = {"text": source.get("data"), "content": source.get("content") or []}
+    if (content := kinds.get(str(source.get("type")))) is None:
+        raise InvalidRequest(_WORDS["document_source"].format(kind=source.get("media_type") or source.get("type")))
+    return "\n".join(map(_text, _blocks(content, "document.source.content")))
 
 
 def _image(block: Json) -> Json | str:
-    match object_at(block, "source"):
-        case {"type": "base64", "data": str(data), **rest}:
-            url = f"data:{rest.get('media_type') or 'image/png'};base64,{data}"
-        case {"type": "url", "url": str(url)}:
-            pass
-        case _:
-            return "[an image that is not in the request is not shown to this model]"
-    return {"type": "image_url", "image_url": {"url": url}}
+    source = object_at(block, "source")
+    url = _field(source, "url")
+    if data := _field(source, "data"):
+        url = f"data:{_field(source, 'media_type') or 'image/png'};base64,{data}"
+    return {"type": "image_url", "image_url": {"url": url}} if url else str(_WORDS["image_elsewhere"])
 
 
 def _call(block: Json) -> Json:

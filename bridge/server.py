@@ -1,12 +1,11 @@
 """The server on its socket, and what signals do to it: the first SIGTERM drains, the second ends."""
 
 import asyncio
-import contextlib
 import faulthandler
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -21,9 +20,8 @@ END_S = 2.0  # what clients that do not read get to take their last event
 KEEP_ALIVE_S = 120  # longer than a client pauses between turns: an idle connection that we close may be in use
 
 
+# uvicorn with our signals. Stops accepting first, so that the next bridge on the same socket takes over.
 class Server(uvicorn.Server):
-    """uvicorn with our signals. Stops accepting first, so that the next bridge on the same socket takes over."""
-
     def __init__(self, config: Config) -> None:
         self._drain_s = config.drain_seconds
         self._service = Service(config, lambda: len(self.server_state.connections))
@@ -32,19 +30,14 @@ class Server(uvicorn.Server):
 
     def stop(self) -> None:
         if self.should_exit:
-            self._end("told to end now")
-            return
+            return self._end("told to end now")
         self.should_exit = self._service.closing = True
         log.info("draining: no new connections, streams in flight go on for %.0f s at most", self._drain_s)
         asyncio.get_running_loop().call_later(self._drain_s, self._end, "the drain limit has passed")
 
     # In place of uvicorn's, which kills a draining server on nothing but a second SIGINT.
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
-        yield
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        asyncio.get_running_loop().call_soon_threadsafe(self.stop)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:

@@ -5,3 +5,4 @@ from importlib.resources import files
 from typing import Any
 
 TABLES: dict[str, dict[str, Any]] = tomllib.loads(files("bridge").joinpath("tables.toml").read_text("utf-8"))
+USAGE = files("bridge").joinpath("usage.txt").read_text("utf-8")  # what `passerelle-bridge --help` begins with
