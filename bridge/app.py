@@ -129,7 +129,7 @@ class Service:
     def _exchange(self, answer: turn.Answer, path: str, body: dict[str, Any]) -> Exchange:
         record = answer.record
         exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self._stopped)
-        if path in (CHAT, MESSAGES):
+        if path == CHAT:  # what an engine makes of an Anthropic body, which varies each turn, is not seen here
             record.prefix_break = self._prefixes.take((record.session, record.agent), body)
             self._ledger.counts["prefix_breaks"] += record.prefix_break is not None
         return exchange

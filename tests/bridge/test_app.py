@@ -327,6 +327,19 @@ async def test_the_last_finished_turns_are_in_the_report_when_asked() -> None:
         assert (await one.report())["finished"] == []
 
 
+async def test_a_prompt_that_the_engine_renders_breaks_nothing_here() -> None:
+    """Claude Code moves cache_control to the newest message each turn, and engines leave it out."""
+    marked = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    async with (
+        engine(lambda call: call.stream(text_answer("ok"))) as upstream,
+        bridge(upstream.url, mode="native") as one,
+    ):
+        for first in ([marked], "a"):
+            messages = [{"role": "user", "content": first}, {"role": "assistant", "content": "b"}]
+            await one.http.post("/v1/messages", json={**ASK, "messages": messages})
+        assert (await one.report())["totals"]["prefix_breaks"] == 0
+
+
 async def test_health_does_not_wait_for_a_frozen_engine() -> None:
     async with engine(mute, mute) as upstream, bridge(upstream.url) as one, asyncio.TaskGroup() as group:
         asking = [group.create_task(one.http.post("/v1/messages", json=ASK)) for _ in range(20)]
