@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 def _environment() -> dict[str, Any]:
     parser = _Parser("passerelle-bridge", description=USAGE, formatter_class=argparse.RawTextHelpFormatter)
     for option, words in TABLES["options"].items():
-        parser.add_argument(option, default="", **words)
+        parser.add_argument(option, **words)
     given = vars(parser.parse_args())
     host, _, given["PASSERELLE_PORT"] = given.pop("PASSERELLE_HOST").rpartition(":")
     given["PASSERELLE_HOST"] = host.strip("[]")

@@ -70,6 +70,7 @@ async def knows(http: httpx.AsyncClient, name: str) -> bool:
             "PASSERELLE_ENGINE_URL is not set",
         ),
         (("--listen", "nowhere", "--upstream", "http://e"), "PASSERELLE_PORT"),
+        (("--model", "m", "--model", "", "--upstream", "http://e", "--insecure-no-auth"), "PASSERELLE_MODEL_NAMES"),
         (("--port", "1"), "unrecognized arguments"),
     ],
 )
