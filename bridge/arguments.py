@@ -8,9 +8,10 @@ import msgspec
 
 from bridge.tables import TABLES
 
-_SIGN = re.compile(r"\s*(\{?)\s*(.?)", re.DOTALL)  # of an object: a brace, then a quote or a brace
+_OBJECT = re.compile(r'\s*\{\s*["}]')
 _MARK = re.compile(r'\\.?|["{}\[\]\x00-\x1f]', re.DOTALL)
-_json = msgspec.json.encode
+_CLOSERS = {'"': '"', "{": "}", "[": "]"}
+as_json = msgspec.json.encode
 _TABLE = TABLES["guard"]
 _LINE = "|".join(_TABLE["lines"])
 for _name in ("PART", "NOUN", "STATE", "GAP"):
@@ -18,53 +19,46 @@ for _name in ("PART", "NOUN", "STATE", "GAP"):
 _MARKER = re.compile(f"^(?:{_LINE})$", re.IGNORECASE | re.MULTILINE | re.VERBOSE)
 
 
+# take() each fragment, then finish() once. `closed` once the outermost bracket is.
 # The rest after the outermost bracket is dropped: vLLM 0.32 streams one `}` too many under tool_choice "required"
 # (tests/data/sse/tools_three.sse).
 class Arguments:
-    """take() each fragment, then finish() once. `closed` once the outermost bracket is."""
-
     def __init__(self) -> None:
         self.closed = False
-        self._kept = ""  # what is not sent yet: a first sign, half an escape, or all of what is no JSON object
-        self._is_object: bool | None = None
-        self._open: list[str] = []
-        self._quoted = False
+        self._kept = ""  # what is not sent yet: half an escape, or all of what is no JSON object
+        self._open: list[str] = []  # what closes each string and bracket that is open
 
     # What may be sent now.
     def take(self, text: str) -> str:
         text, self._kept = self._kept + text, ""
-        if self._is_object is None and (sign := _SIGN.match(text)) and sign[2]:
-            self._is_object = bool(sign[1]) and sign[2] in '"}'
-        if self._is_object and not self.closed:
+        if not self.closed and (self._open or _OBJECT.match(text)):
             return self._scan(text)
         self._kept = text
         return ""
 
     # What is left to send. Brackets are closed only when the engine said that it was done.
     def finish(self, complete: bool) -> str:
-        if not self._is_object:
+        if not (self._open or self.closed):
             return _read(self._kept.strip())
-        return "".join(reversed(self._open)) if complete and not self._quoted else ""
+        return "".join(reversed(self._open)) if complete and '"' not in self._open else ""
 
     def _scan(self, text: str) -> str:
-        out, at = [], 0
+        out, at = "", 0
         for found in _MARK.finditer(text):
-            mark, end = found.group(), found.end()
-            if mark == '"':
-                self._quoted = not self._quoted
-            elif mark == "\\":  # its other half is in the next fragment
+            mark, last = found.group(), self._open[-1] if self._open else ""
+            if mark == "\\":  # its other half is in the next fragment
                 text, self._kept = text[:-1], mark
-            elif self._quoted and mark not in "{}[]":
-                out += [text[at : found.start()], _sound(mark)]
-                at = end
-            elif not self._quoted and mark in "{[":
-                self._open.append("}" if mark == "{" else "]")
-            elif not self._quoted and mark in "}]":
+            elif last == '"' and mark not in '"{}[]':
+                out += text[at : found.start()] + _sound(mark)
+                at = found.end()
+            elif mark == last:
                 self._open.pop()
                 if not self._open:
                     self.closed = True
-                    return "".join([*out, text[at:end]])
-        return "".join([*out, text[at:]]) if out else text
+                    return out + text[at : found.end()]
+            elif mark in _CLOSERS and last != '"':
+                self._open.append(_CLOSERS[mark])
+        return out + text[at:]
 
 
 # None for what is no JSON object.
@@ -84,7 +78,7 @@ def unparsed(arguments: str) -> dict[str, Any]:
 def _sound(mark: str) -> str:
     if mark[1:] in tuple('"\\/bfnrtu'):
         return mark
-    return "'" if mark == "\\'" else "".join(_json(half).decode()[1:-1] for half in mark)
+    return "'" if mark == "\\'" else "".join(as_json(half).decode()[1:-1] for half in mark)
 
 
 # The object that is meant by what does not begin like one: JSON within a JSON string, or what Python prints.
@@ -94,17 +88,16 @@ def _read(text: str) -> str:
     try:
         value = ast.literal_eval(text)
         value = msgspec.json.decode(value) if isinstance(value, str) else value
-        return _json(value if isinstance(value, dict) else unparsed(text)).decode()
+        return as_json(value if isinstance(value, dict) else unparsed(text)).decode()
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, msgspec.DecodeError):
-        return _json(unparsed(text)).decode()
+        return as_json(unparsed(text)).decode()
 
 
 # Whole-file writes whose content leaves out a part of the file: a "rest of file unchanged" destroys that part. What
 # counts is a line that is such a marker and nothing else (tables.toml); prose, code and quoted text do not.
 # In "refuse" the agent gets, instead of the content, an input that its own check refuses and that says why.
+# `found` are the markers of this answer.
 class Guard:
-    """`found` are the markers of this answer."""
-
     def __init__(self, mode: Literal["off", "warn", "refuse"]) -> None:
         self.found: list[str] = []
         self._tools = [] if mode == "off" else _TABLE["tools"]
@@ -123,4 +116,4 @@ class Guard:
         if not (markers and self._refuses):
             return None
         kept = {name: value for name, value in call.items() if name not in _TABLE["fields"]}
-        return _json({**kept, "refused": _TABLE["refused"] % markers[0]}).decode()
+        return as_json({**kept, "refused": _TABLE["refused"] % markers[0]}).decode()

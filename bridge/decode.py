@@ -2,26 +2,23 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from itertools import count, takewhile
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from bridge.errors import EngineBroken, EngineGarbled, engine_message, from_engine
 from bridge.report import Turn
 
-# The only three: U+2028, U+0085, \v and \f are text inside a JSON string, so splitlines() and its kin are wrong.
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+# The only three ends of a line. bytes.splitlines() knows no other, str.splitlines() does: U+2028, U+0085, \v, \f.
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-_BOM = b"\xef\xbb\xbf"
 MAX_RECORD = 16 * 1024 * 1024  # bytes; one tool argument in one delta may be a whole file, nothing sane is larger
 
 
+# Incremental. `rest` are the bytes of the record that has not ended.
 class Splitter:
-    """Incremental. `rest` are the bytes of the record that has not ended."""
-
     def __init__(self, limit: int = MAX_RECORD) -> None:
-        self.rest = b""
-        self._limit = limit
+        self.rest, self._limit = b"", limit
 
     # The records that ended, without their blank line; all to be taken. Raises EngineBroken past the limit.
     def feed(self, chunk: bytes) -> Iterable[bytes]:
@@ -29,14 +26,11 @@ class Splitter:
         *records, self.rest = known.split(b"\n\n") if b"\r" not in known else _BLANK_LINE.split(known)
         return records if len(known) <= self._limit else self._checked(records)
 
+    # Past the end of a record `rest` may hold all but the last byte of a blank line.
     def _checked(self, records: list[bytes]) -> Iterator[bytes]:
-        for record in records:
-            self._check(len(record))
-            yield record
-        self._check(len(self.rest) - len(b"\r\n\r"))
-
-    def _check(self, size: int) -> None:
-        if size > self._limit:
+        sane = list(takewhile(lambda record: len(record) <= self._limit, records))
+        yield from sane
+        if len(sane) < len(records) or len(self.rest) > self._limit + len(b"\r\n\r"):
             raise EngineBroken(f"the engine sent a record of more than {self._limit} bytes")
 
 
@@ -44,7 +38,7 @@ class Splitter:
 def data_of(record: bytes) -> bytes:
     if record.startswith(b"data: ") and b"\n" not in record and b"\r" not in record:
         return record[6:]
-    lines = _LINE_END.split(record.removeprefix(_BOM))
+    lines = record.removeprefix(b"\xef\xbb\xbf").splitlines()
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
 
 
@@ -107,28 +101,24 @@ class _Record(msgspec.Struct, gc=False):
 
 
 _parse = msgspec.json.Decoder(_Record).decode
-_FAILED = ("abort", "error")  # vLLM's, of a request that it gave up
-_KINDS: dict[object, Kind] = {"text": "text", "thinking": "thinking", "tool_use": "tool_use"}
 _STATUS = {"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_error": 400, "not_found_error": 404}
 
 
+# Counts tokens into `turn`. `reason` is the engine's, once it finished; `stop` the stop string that matched.
 class Decoder:
-    """Counts tokens into `turn`. `reason` is the engine's, once it finished; `stop` the stop string that matched."""
-
     def __init__(self, turn: Turn) -> None:
         self.reason: str | None = None
         self.stop: str | None = None
         self.ended = False  # the last record of a stream was read
-        self._turn = turn
-        self._calls: dict[int, int] = {}
-        self._ids: list[str] = []
+        self._calls: dict[int, tuple[int, str]] = {}  # number and id of the last one at each index
+        self._turn, self._numbers = turn, count()
 
+    # Raises EngineGarbled for data that is not an engine's JSON, and what an error object in its place says.
     def read(self, data: bytes) -> list[Part]:
-        """Raises EngineGarbled for data that is not an engine's JSON, and what an error object in its place says."""
-        if data == b"[DONE]":
-            self.ended = True
-            return []
         parts: list[Part] = []
+        self.ended = data == b"[DONE]"
+        if self.ended:
+            return parts
         record = _parsed(data)
         if usage := record.usage or getattr(record.message, "usage", None):
             self._count(usage)
@@ -136,18 +126,21 @@ class Decoder:
             if choice.index == 0:
                 self._choose(choice, parts)
         if record.type is not None:
-            self._native(record, parts)
+            # Anthropic's events without their text: those bytes go to the client as they are.
+            if record.content_block:
+                parts += [Part(kind, "") for kind in get_args(Kind) if kind == record.content_block.get("type")]
+            if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
+                self.reason = reason
+            self.ended = record.type == "message_stop"
         return parts
 
     # Counts are cumulative. `cached` is in the last record alone. The prompt includes it, and what was written to the
     # cache, which Anthropic's counts have apart.
     def _count(self, usage: _Usage) -> None:
-        turn, cached = self._turn, usage.cache_read_input_tokens
-        if usage.prompt_tokens_details:
-            cached = usage.prompt_tokens_details.get("cached_tokens", cached)
-        written = usage.cache_creation_input_tokens or 0
-        prompt = usage.prompt_tokens or (usage.input_tokens or 0) + (cached or 0) + written
-        turn.input_tokens = max(prompt, turn.input_tokens or 0)
+        turn, details = self._turn, usage.prompt_tokens_details
+        cached = details.get("cached_tokens") if details else usage.cache_read_input_tokens
+        parts = (usage.input_tokens, cached, usage.cache_creation_input_tokens)
+        turn.input_tokens = max(usage.prompt_tokens or sum(filter(None, parts)), turn.input_tokens or 0)
         turn.output_tokens = max(usage.completion_tokens or usage.output_tokens or 0, turn.output_tokens)
         turn.cached_tokens = turn.cached_tokens if cached is None else cached
 
@@ -159,29 +152,20 @@ class Decoder:
             parts.append(Part("text", delta.content))
         for position, call in enumerate(delta.tool_calls or ()):
             parts.append(self._call(call, position if call.index is None else call.index))
-        if choice.finish_reason in _FAILED:
+        if choice.finish_reason in ("abort", "error"):  # vLLM's
             raise EngineBroken(f"the engine gave up this request (finish_reason {choice.finish_reason})")
         if choice.finish_reason:
             self.reason = choice.finish_reason
-            self.stop = choice.stop_reason if isinstance(choice.stop_reason, str) else None
+            self.stop = stop if isinstance(stop := choice.stop_reason, str) and self.reason == "stop" else None
 
     # An id that differs from the index's own begins another call: some engines send index 0 for all of them.
     def _call(self, call: _Call, index: int) -> Part:
-        number, call_id = self._calls.get(index), call.id or ""
-        if number is None or (call_id and self._ids[number] not in ("", call_id)):
-            number = self._calls[index] = len(self._ids)
-            self._ids.append("")
-        self._ids[number] = call_id or self._ids[number]
+        number, known = self._calls.get(index) or (next(self._numbers), "")
+        if known and call.id not in (None, "", known):
+            number, known = next(self._numbers), ""
+        self._calls[index] = number, call.id or known
         function = call.function or {}
-        return Part("tool_use", function.get("arguments") or "", number, call_id, function.get("name") or "")
-
-    # Anthropic's events without their text: those bytes go to the client as they are.
-    def _native(self, record: _Record, parts: list[Part]) -> None:
-        if kind := _KINDS.get(record.content_block.get("type")):
-            parts.append(Part(kind, ""))
-        if isinstance(reason := record.stop_reason or record.delta.get("stop_reason"), str):
-            self.reason = reason
-        self.ended = self.ended or record.type == "message_stop"
+        return Part("tool_use", function.get("arguments") or "", number, call.id or "", function.get("name") or "")
 
 
 def _parsed(data: bytes) -> _Record:
@@ -189,7 +173,7 @@ def _parsed(data: bytes) -> _Record:
         record = _parse(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as cause:
         raise EngineGarbled(f"the engine sent a record that is not its protocol: {cause}") from cause
-    if record.error is not None or "error" in (record.object, record.type):
+    if record.error is not None or record.object == "error" or record.type == "error":
         error = record.error if isinstance(record.error, dict) else {}
         code = str(error.get("code", record.code))
         status = int(code) if code.isdecimal() else _STATUS.get(str(error.get("type")), 500)

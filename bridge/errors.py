@@ -1,7 +1,6 @@
 """The bridge's errors, by whose fault they are, and what an engine's refusal means to our client."""
 
 import re
-from typing import ClassVar
 
 import msgspec
 
@@ -11,15 +10,13 @@ from bridge.tables import TABLES
 # `type` and `status` are Anthropic's (https://docs.anthropic.com/en/api/errors). After `retry-after` Claude Code waits
 # exactly these seconds, ten times at most. `message` is for the person who reads the client's screen.
 class BridgeError(Exception):
-    type: ClassVar[str] = "api_error"
-    status: ClassVar[int] = 500
-    retry_after: ClassVar[int | None] = None
+    type, status = "api_error", 500
+    retry_after: int | None = None
 
     def __init_subclass__(cls, type: str = "api_error", status: int = 500, retry_after: int | None = None) -> None:
         cls.type, cls.status, cls.retry_after = type, status, retry_after
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
         self.message = message
 
     # The JSON body, or the `data:` of an error event; `type` where it is not its own.
@@ -31,10 +28,7 @@ class BridgeError(Exception):
 class InvalidRequest(BridgeError, type="invalid_request_error", status=400): ...
 
 
-# Its wording is the one that makes Claude Code compact instead of retrying.
-class PromptTooLong(BridgeError, type="invalid_request_error", status=400):
-    def __init__(self, tokens: int, maximum: int) -> None:
-        super().__init__(f"prompt is too long: {tokens} tokens > {maximum} maximum")
+class PromptTooLong(BridgeError, type="invalid_request_error", status=400): ...
 
 
 # The prompt fits, the prompt plus max_tokens does not: the caller may ask again for what is left.
@@ -92,23 +86,24 @@ _OVERFLOWS = [re.compile(pattern, re.DOTALL) for pattern in TABLES["overflow"]["
 _BY_STATUS = {404: NotFound, 408: EngineTimeout, 429: EngineBusy, 503: EngineBusy, 504: EngineTimeout}
 
 
+# What an engine's HTTP answer, or an error object inside its stream, means to our client.
 def from_engine(status: int, message: str) -> BridgeError:
-    """What an engine's HTTP answer, or an error object inside its stream, means to our client."""
     message = message or f"the engine answered {status}"
     if status not in (400, 413, 422):
         return _BY_STATUS.get(status, EngineBroken)(message)
     for overflow in filter(None, (pattern.search(message) for pattern in _OVERFLOWS)):
         tokens, maximum = (int(number) if number else 0 for number in overflow.group("n", "max"))
         if maximum and tokens >= maximum:
-            return PromptTooLong(tokens, maximum)
+            # The wording that makes Claude Code compact instead of retrying.
+            return PromptTooLong(f"prompt is too long: {tokens} tokens > {maximum} maximum")
         error = OutputTooLong(message)
         error.room = maximum - tokens - 1 if tokens and "at least" not in message else 0
         return error
     return InvalidRequest(message)
 
 
+# The sentence inside an engine's error body, whichever of the usual shapes it has; its text else, cut at 500.
 def engine_message(body: bytes) -> str:
-    """The sentence inside an engine's error body, whichever of the usual shapes it has; its text else, cut at 500."""
     try:
         parsed = msgspec.json.decode(body)
     except msgspec.DecodeError:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bridge.arguments import Guard
-from bridge.blocks import PING, Blocks, Sent, as_json, frame, message, message_delta
+from bridge.arguments import Guard, as_json
+from bridge.blocks import PING, Blocks, Sent, frame, message, message_delta
 from bridge.decode import MAX_RECORD, Decoder, Part, Splitter, data_of
 from bridge.errors import BridgeError, EngineBroken, EngineGarbled, engine_message, from_engine
 from bridge.ledger import Record
@@ -16,7 +16,7 @@ _MAX_WHOLE = 4 * MAX_RECORD  # bytes of an answer in one piece
 # spaces, which JSON allows in front; should it fail later, its connection is cut, which clients take as retryable.
 PAD_FIRST_S, PAD_S = 60.0, 15.0
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
-_DONE_REASONS = ("stop", "tool_calls")
+_CUT = "the engine's answer was cut before its end"
 _TELL_S = 0.5  # between two counts of tokens to a client
 
 
@@ -30,37 +30,31 @@ class Head(NamedTuple):
         return self.content_type.startswith("text/event-stream")
 
 
-# What the bridge says in a client's own language where the engine does not.
+# What the bridge says in a client's own language where the engine does not. To Anthropic's clients the engine's errors
+# are said in our words and statuses.
 class Dialect(NamedTuple):
-    reads: bool = True
     ping: bytes = b""
     done: bytes = b""
     error: bytes = b"data: %b\n\n"
-    rewords: bool = False  # the engine's errors are said in our words and statuses
 
 
 OPENAI = Dialect(ping=b": ping\n\n", done=b"data: [DONE]\n\n")
-ANTHROPIC = Dialect(ping=PING, done=frame({"type": "message_stop"}), error=b"event: error\ndata: %b\n\n", rewords=True)
-UNREAD = Dialect(reads=False)
+ANTHROPIC = Dialect(ping=PING, done=frame({"type": "message_stop"}), error=b"event: error\ndata: %b\n\n")
+UNREAD = Dialect()
 
 
 # Pure: whoever owns the connections calls opened(), then feed() for each chunk, then eof() or fail(), and tick() when
 # `ping_due` has come. Whatever these return goes to the client in that order, under `head`, which is settled then.
+# The engine's own answer, passed as it is and read for the ledger. No silence of a stream is longer than `ping_s`.
 class Answer:
-    """The engine's own, passed as it is and read for the ledger. No silence of a stream is longer than `ping_s`."""
-
     def __init__(self, record: Record, ping_s: float, dialect: Dialect) -> None:
-        self.record = record
+        self.record, self._dialect = record, dialect
         self.head = Head(200, EVENTS if record.stream else JSON)
-        self.ended = False
-        self._dialect = dialect
-        self._ping_s = ping_s
-        self._sent_at = record.arrived_at
-        self._begun = False
+        self.ended = self._begun = False
+        self._ping_s, self._sent_at = ping_s, record.arrived_at
         self._status, self._streams = 200, True  # of the engine's answer
         self._whole = bytearray()  # of an engine that does not stream
-        self._splitter = Splitter()
-        self._decoder = Decoder(record)
+        self._splitter, self._decoder = Splitter(), Decoder(record)
 
     @property
     def ping_due(self) -> float | None:
@@ -73,7 +67,7 @@ class Answer:
         self.record.phase, self.record.failed = "pending", status >= 400
         head = Head(status, content_type)
         self._status, self._streams = status, head.streams
-        if not self._begun and not self._dialect.rewords:
+        if not self._begun and self._dialect is not ANTHROPIC:
             self.head = head
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
@@ -85,8 +79,7 @@ class Answer:
 
     # What the engine had finished is an answer; anything less is an error.
     def eof(self, now: float) -> list[bytes]:
-        out = self._records([self._splitter.rest if self._streams else bytes(self._whole)], now)
-        return out if self.ended else out + self._end(now)
+        return self._records([self._splitter.rest if self._streams else bytes(self._whole)], now, last=True)
 
     # A finished answer is still a whole one. One that has begun and is no stream can only be cut.
     def fail(self, error: BridgeError, now: float) -> list[bytes]:
@@ -107,16 +100,17 @@ class Answer:
         self.record.pings += 1
         return self._sent([self._dialect.ping if self.head.streams else b" "], now)
 
-    def _records(self, records: Iterable[bytes], now: float) -> list[bytes]:
+    def _records(self, records: Iterable[bytes], now: float, last: bool = False) -> list[bytes]:
         out: list[bytes] = []
         try:
             for record in records:
-                if self.ended:
-                    break
-                out += self._take(record, data_of(record) if self._streams else record, now)
+                if not self.ended:
+                    out += self._take(record, data_of(record) if self._streams else record, now)
+            if last and not self.ended:
+                out += self._end(now)
         except BridgeError as error:
-            out += self.fail(error, now)
-        return out
+            return self._sent(out, now) + self.fail(error, now)
+        return self._sent(out, now)
 
     def _sent(self, frames: list[bytes], now: float) -> list[bytes]:
         if frames:
@@ -125,19 +119,18 @@ class Answer:
 
     # One record of the engine's stream, or its whole answer, and the data of it. Raises BridgeError.
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
-        refused = self._status >= 400
-        if refused and (self._begun or self._dialect.rewords):
+        if self._status >= 400 and self.head.status != self._status:  # the refusal is not told by the head
             raise from_engine(self._status, engine_message(record))
         try:
-            if self._dialect.reads and not refused:
+            if self._dialect is not UNREAD and self._status < 400:
                 self._read(data, now)
         except BridgeError as error:
-            if self._dialect.rewords or (self._streams and isinstance(error, EngineGarbled)):
+            if self._dialect is ANTHROPIC or (self._streams and isinstance(error, EngineGarbled)):
                 raise
             self.record.stop, self.record.failed = error.type, True
         if self._decoder.ended:
             self._close()
-        return self._sent([record + b"\n\n" if self._streams else record] if record else [], now)
+        return [record + b"\n\n" if self._streams else record] if record else []
 
     def _read(self, data: bytes, now: float) -> list[Part]:
         parts = self._decoder.read(data) if data else []
@@ -146,12 +139,12 @@ class Answer:
             self.record.decodes("tool" if kind == "tool_use" else kind, now)
         return parts
 
-    # Nothing more comes.
+    # Nothing more comes. Raises EngineBroken for less than an answer.
     def _end(self, now: float) -> list[bytes]:
-        if self._streams and self._dialect.reads and self._decoder.reason is None and not self.record.failed:
-            return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
+        if self._streams and self._dialect is not UNREAD and self._decoder.reason is None and not self.record.failed:
+            raise EngineBroken(_CUT)
         self._close()
-        return self._sent([self._dialect.done] if self._streams and self._dialect.done else [], now)
+        return [self._dialect.done] if self._streams and self._dialect.done else []
 
     def _close(self) -> None:
         self.ended = True
@@ -162,65 +155,54 @@ class Answer:
         return [self._dialect.error % error.envelope(self.record.request_id)]
 
 
+# The engine's chat completion as Anthropic's stream, or its one message. Both have the record's id.
 class Turn(Answer):
-    """The engine's chat completion as Anthropic's stream, or its one message. Both have the record's id."""
-
     def __init__(self, record: Record, ping_s: float, max_tokens: int, guard: Guard) -> None:
         super().__init__(record, ping_s, ANTHROPIC)
-        self._max_tokens = max_tokens
-        self._guard = guard
-        self._started = False
-        self._told_at = 0.0
+        self._max_tokens, self._guard = max_tokens, guard
+        self._told_at = float("inf")  # until the message starts
         self._blocks = Blocks(record.id, guard)
 
     def _take(self, record: bytes, data: bytes, now: float) -> list[bytes]:
         events = [event for part in self._read(data, now) for event in self._blocks.take(part)]
         if self._decoder.ended:
             return self._end(now)
-        counting = self._started and self.record.output_tokens and self._decoder.reason is None
-        if counting and now - self._told_at >= _TELL_S:
+        if now - self._told_at >= _TELL_S and self.record.output_tokens and self._decoder.reason is None:
             self._told_at = now
             events.append(message_delta(self.record))
-        return self._send(events, now)
+        return self._framed(events, now)
 
     def _end(self, now: float) -> list[bytes]:
-        reason = self._decoder.reason
+        reason, matched = self._decoder.reason, self._decoder.stop
         if reason is None:
-            return self.fail(EngineBroken("the engine's answer was cut before its end"), now)
-        matched = self._decoder.stop if reason == "stop" else None
-        closing = self._blocks.finish(complete=reason in _DONE_REASONS and matched is None)
-        content = self._blocks.content
-        stop = self.record.stop = self._stop_reason(reason, matched)
-        if stop == "end_turn" and {block["type"] for block in content} == {"thinking"}:
-            # The whole answer was taken for reasoning; a summary without a text would lose its conversation.
-            closing += self._blocks.take(Part("text", "".join(block["thinking"] for block in content)))
-            closing += self._blocks.finish(complete=True)
-        self.record.guarded = self._guard.found[0] if self._guard.found else None
-        self.ended = True
-        if not self.record.stream:
-            return self._sent([as_json(message(self.record, content, stop, matched))], now)
-        return self._send([*closing, message_delta(self.record, stop, matched), {"type": "message_stop"}], now)
-
-    def _stop_reason(self, reason: str, matched: str | None) -> str:
-        if matched is not None:  # a call that this cut is not to be run
-            return "stop_sequence"
+            raise EngineBroken(_CUT)
+        closing = self._blocks.finish(complete=reason in ("stop", "tool_calls") and matched is None)
+        kinds = {block["type"] for block in self._blocks.content}
+        # A call is to be run whatever the engine calls this stop (vLLM: "stop" for a forced tool), unless it was cut.
+        usual = _STOP_REASONS.get(reason, "tool_use" if "tool_use" in kinds else "end_turn")
+        stop = usual if matched is None else "stop_sequence"
         if reason == "length" and 0 < self.record.output_tokens < self._max_tokens:
-            return "model_context_window_exceeded"
-        # A call is to be run whatever the engine calls this stop: vLLM says "stop" for a forced tool.
-        called = any(block["type"] == "tool_use" for block in self._blocks.content)
-        return _STOP_REASONS.get(reason, "tool_use" if called else "end_turn")
+            stop = "model_context_window_exceeded"
+        if stop == "end_turn" and kinds == {"thinking"}:
+            # The whole answer was taken for reasoning; a summary without a text would lose its conversation.
+            closing += self._blocks.take(Part("text", "".join(block["thinking"] for block in self._blocks.content)))
+            closing += self._blocks.finish(complete=True)
+        self.ended, self.record.stop = True, stop
+        self.record.guarded = next(iter(self._guard.found), None)
+        if not self.record.stream:
+            return [as_json(message(self.record, self._blocks.content, stop, matched))]
+        return self._framed([*closing, message_delta(self.record, stop, matched), {"type": "message_stop"}], now)
 
     # Whatever comes first, message_start goes before it; until then a failure has its own status.
-    def _send(self, events: list[Sent], now: float) -> list[bytes]:
+    def _framed(self, events: list[Sent], now: float) -> list[bytes]:
         if not (events and self.record.stream):
             return []
-        if not self._started:
-            self._started, self._told_at = True, now
+        if self._told_at > now:
+            self._told_at = now
             events = [{"type": "message_start", "message": message(self.record, [])}, *events]
-        return self._sent([frame(event) for event in events], now)
+        return [frame(event) for event in events]
 
     # Before the message's start Claude Code asks again for a stream, after this type alone (docs/bridge.md).
     def _cut(self, error: BridgeError) -> list[bytes]:
-        kind = "overloaded_error" if error.status >= 500 and not self._started else None
-        envelope = error.envelope(self.record.request_id, kind)
-        return [*map(frame, self._blocks.abandon()), self._dialect.error % envelope]
+        kind = "overloaded_error" if error.status >= 500 and self._told_at == float("inf") else None
+        return [*map(frame, self._blocks.abandon()), ANTHROPIC.error % error.envelope(self.record.request_id, kind)]
