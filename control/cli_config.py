@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 PLAN_EXIT = {"nothing": 0, "reload bridge": 0, "swap model": 1, "restart engine": 1, "needs a new pod": 2}
 
-pod_option = click.option("--pod", metavar="POD", help="The pod's id or name; without it the only one that runs.")
+pod_option = click.option("--pod", metavar="POD", help="The pod's id or name; without it the only one.")
 hub_option = click.option("--hub", metavar="URL", help="Another store than the pod's own: hf://… or dir://…")
 file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 code_option = click.option("--code", "with_code", is_flag=True, help="This version of passerelle's pod code too.")

@@ -67,7 +67,7 @@ async def open_desk(named: str | None, hub: str | None) -> AsyncIterator[Desk]:
     from control.providers import ENDED, find_even_unheard
     from control.ways import open_ways
 
-    provider, pod = await find_even_unheard(named)
+    provider, pod = await find_even_unheard(named, stopped_too=True)
     tokens = await provider.tokens(pod.id)
     async with (
         open_store(hub or store_of(pod), Keys().get(HUGGING_FACE)) as store,

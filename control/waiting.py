@@ -86,7 +86,7 @@ async def look(provider: Provider, pod_id: PodId) -> tuple[Pod, Phase, str]:
             return pod, pod.phase or "machine", pod.note
         case PodState.RUNNING if pod.url:
             phase, more = await _inside(Target(pod.url, (await provider.tokens(pod_id)).operator))
-            return pod, phase, more or pod.note
+            return pod, phase, more or (pod.note if phase != "serving" else "")
         case PodState.RUNNING:
             raise Refused(f"pod {pod_id} runs and has no port for its bridge", "make it anew, with port 8080/http")
         case PodState.UNKNOWN:

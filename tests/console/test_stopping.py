@@ -191,17 +191,19 @@ histories = st.lists(st.tuples(st.sampled_from(list(EVENTS.values())), st.sample
 
 @given(histories)
 def test_any_history(moves: list[tuple[Event, float]]) -> None:
-    """A stop is sent only after s, and then not before 3 s without Enter nor after Esc; exited only if it was said."""
+    """A stop is sent only after s, or a used-up budget, and then not before 3 s (30 s) without Enter nor after Esc;
+    exited only if it was said."""
     state, now, pressed = Stopping(), 0.0, False
     for event, later in moves:
         now += later
         was = state
         state, command = step(was, event, now)
-        if isinstance(event, StopKey):
+        if isinstance(event, StopKey | OverBudget):
             pressed = True
         if command is C.STOP:
             assert pressed
-            assert isinstance(event, NowKey | StopKey) or now - was.since >= COUNTDOWN_S
+            whole = COUNTDOWN_S if was.budget is None else BUDGET_COUNTDOWN_S
+            assert isinstance(event, NowKey | StopKey) or now - was.since >= whole
             assert was.phase in (P.COUNTDOWN, P.OVERDUE, P.STOP_FAILED)
         if isinstance(event, KeepKey) and was.phase is P.COUNTDOWN:
             assert state.phase is P.READY
