@@ -105,6 +105,13 @@ def test_a_provider_that_is_down_hides_no_pod(
         assert "planted" not in out + err
     assert run(["connect", rented], None) == 0
     assert f"ANTHROPIC_BASE_URL=http://127.0.0.1:{pod.port}" in capsys.readouterr().out
+    assert run(["status", rented, "--json"], None) == 1
+    snap = json.loads(capsys.readouterr().out)
+    assert (snap["verdict"], snap["engine"]["state"], snap["pod"]["id"]) == ("warning", "serving", rented)
+    assert "pod-unknown" in [finding["id"] for finding in snap["findings"]]
+    pod.bridge["POST /pod/restart"] = 200, OK
+    assert run(["pod", "restart", "bridge", rented], None) == 0
+    assert f"the bridge of {rented} is being restarted" in capsys.readouterr().out
     assert run(["keep", "another"], None) == 3
 
 
