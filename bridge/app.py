@@ -25,7 +25,6 @@ from bridge.supervisor import AGAIN_S, COMMAND_S, EngineState, Supervisor
 
 MAX_BODY = 64 * 1024 * 1024  # of a request; a million tokens of text are about 4 MB, images make a body large
 LOOK_EVERY_S = 2.0
-NO_LOG = 2**53  # a `log_after` beyond any line
 MESSAGES, CHAT, TOKENIZE = "/v1/messages", "/v1/chat/completions", "/tokenize"
 Number = Annotated[int, Query(ge=0)]
 
@@ -37,8 +36,10 @@ class Service:
         self._ledger, self._prefixes = Ledger(config.max_streams), Prefixes()
         self._upstream = upstream.Upstream()
         engine = EngineState("serving" if config.engine_url else "changing", config.engine_url)
-        self._supervisor = Supervisor(config.bootstrap_socket, engine, self._load)
-        self._stopped = asyncio.Event()
+        self._supervisor = Supervisor(
+            config.bootstrap_socket, engine, lambda: (self._ledger.connections(0).upstreams, sockets())
+        )
+        self.stopped = asyncio.Event()  # once set, every open exchange ends
         self._started, self._started_at = monotonic(), time()
 
     def app(self) -> ASGIApp:
@@ -53,10 +54,6 @@ class Service:
         for path, answer in (looks | {"/pod/report": self.pod_report, "/pod/log": self.pod_log}).items():
             app.get(path)(answer)
         return gate(app, self._config, self._ledger, lambda: self.closing)
-
-    # Every open exchange ends now.
-    def abort(self) -> None:
-        self._stopped.set()
 
     async def messages(self, http: Request) -> Response:
         body, config = await _body(http), self._config
@@ -95,10 +92,10 @@ class Service:
         engine = ""
         with suppress(errors.BridgeError):
             engine = await self._upstream.metrics(self._supervisor.engine.url)
-        supervised, _ = await self._supervisor.status(NO_LOG)
+        supervised, _ = await self._supervisor.status(log_after=2**53)  # beyond any line
         restarts = (supervised or {}).get("bridge", {}).get("restarts")
         ours = self._ledger.metrics(self._connections(), self._started_at, restarts)
-        return Response("".join([engine, "\n", *ours]), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(f"{engine}\n{ours}", media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def pod_report(self, log_after: Number = 0, finished: Number = 0) -> Response:
         ledger, url = self._ledger, self._supervisor.engine.url
@@ -128,7 +125,7 @@ class Service:
 
     def _exchange(self, answer: turn.Answer, path: str, body: dict[str, Any]) -> Exchange:
         record = answer.record
-        exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self._stopped)
+        exchange = Exchange(answer, self._answer(answer, path, body), self._ledger, self.stopped)
         if path == CHAT:  # what an engine makes of an Anthropic body, which varies each turn, is not seen here
             record.prefix_break = self._prefixes.take((record.session, record.agent), body)
             self._ledger.counts["prefix_breaks"] += record.prefix_break is not None
@@ -171,9 +168,6 @@ class Service:
         models = engine.models or {"": config.model_names or self._upstream.known.models or ("",)}
         loaded = key if (key := engine.model or "") in models else next(iter(models))
         return names.Names(models if config.swap == "on" else {loaded: models[loaded]}, loaded, config.unknown_model)
-
-    def _load(self) -> tuple[int, int]:
-        return self._ledger.connections(0).upstreams, self._sockets()
 
     def _connections(self) -> report.Connections:
         engine = urlsplit(self._supervisor.engine.url or "")

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 VERSION = "0.1.0"  # the project's own; the pod runs from a zipapp, where no package metadata says it
 DEFAULT_EFFORT = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
 
-PREFIX = "PASSERELLE_"  # of every variable
 _Json = BeforeValidator(lambda value: json.loads(value) if isinstance(value, str) else value)
 _Url = AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1"))
 Seconds = Annotated[float, Field(gt=0, lt=1e9)]
@@ -22,7 +21,7 @@ class ConfigError(Exception): ...
 
 
 class Config(BaseModel, frozen=True, hide_input_in_errors=True, validate_by_name=True):
-    model_config = ConfigDict(alias_generator=lambda name: PREFIX + name.upper())
+    model_config = ConfigDict(alias_generator=lambda name: "PASSERELLE_" + name.upper())
 
     engine_url: Annotated[str, Field(pattern="^https?://."), _Url] | None = None  # where no supervisor says it
     bootstrap_socket: str | None = None
@@ -62,10 +61,10 @@ class Config(BaseModel, frozen=True, hide_input_in_errors=True, validate_by_name
 
 # An empty variable counts as none. Raises ConfigError.
 def load(env: Mapping[str, Any]) -> Config:
-    given = {name: value for name, value in env.items() if name.startswith(PREFIX) and value}
+    given = {name: value for name, value in env.items() if name.startswith("PASSERELLE_") and value}
     try:
         return Config.model_validate(given)
     except ValidationError as cause:
         first = cause.errors(include_url=False)[0]
-        where = f"{first['loc'][0]} is {given[str(first['loc'][0])]!r}: " if first["loc"] else PREFIX
+        where = f"{first['loc'][0]} is {given[str(first['loc'][0])]!r}: " if first["loc"] else "PASSERELLE_"
         raise ConfigError(where + first["msg"].removeprefix("Value error, ")) from cause

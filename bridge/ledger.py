@@ -23,7 +23,6 @@ MAX_FINISHED = 200
 TTFT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 GAP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0)
 MAX_BYTES = 64 * 1024 * 1024  # of prompts that are kept; the longest unused are forgotten first
-AROUND = 40  # bytes of an excerpt on each side
 _ORDER = ("system", "tools", "messages")  # of a prompt, as templates render it
 _lines = msgspec.json.Encoder().encode_lines
 _REPORTED = [one.name for one in fields(Turn)]
@@ -57,13 +56,10 @@ class Record(Turn):
 
 
 # Every read of every stream is observed: prometheus_client's own histogram, with its locks, costs five times as much.
+# `bounds` are the upper ends of the buckets, and the last bucket has none.
 class Histogram:
-    """How many values were in each bucket; `bounds` are their upper ends, and the last bucket has none."""
-
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
+        self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
 
     def observe(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
@@ -74,16 +70,14 @@ class Histogram:
         return HistogramMetricFamily(f"passerelle_{name}", words, list(upto), self._sum)
 
 
+# `counts` is by name of [counters], without what live requests have gathered; `failed` is by error type.
 class Ledger:
-    """`counts` is by name of [counters], without what live requests have gathered; `failed` is by error type."""
-
     def __init__(self, max_streams: int) -> None:
         self._max_streams = max_streams
         self._live: dict[str, Record] = {}
         self._finished: deque[Record] = deque(maxlen=MAX_FINISHED)  # newest first
-        self.draining = False
+        self.draining, self.failed = False, Counter[str]()
         self.counts = Counter(dict.fromkeys(TABLES["counters"], 0))
-        self.failed: Counter[str] = Counter()
         self._ttft, self._gaps = Histogram(TTFT_BOUNDS), Histogram(GAP_BOUNDS)
 
     # Raises Draining, and AtCapacity at once when max_streams requests are live, closing ones included.
@@ -146,7 +140,7 @@ class Ledger:
     def metrics(self, connections: Connections, started_at: float, restarts: int | None) -> str:
         phases = dict.fromkeys(get_args(TurnPhase), 0) | Counter(record.phase for record in self._live.values())
         counts = self.totals() | ({} if restarts is None else {"bridge_restarts": restarts})
-        words = TABLES["counters"] | {"bridge_restarts": "Of the bridge, by the supervisor."}
+        words = {"bridge_restarts": "Of the bridge, by the supervisor."} | TABLES["counters"]
         start = GaugeMetricFamily("passerelle_process_start_time_seconds", "Unix time of our start.", started_at)
         connected = GaugeMetricFamily("passerelle_connections", "Open ones, as in /pod/report.", labels=["end"])
         live = GaugeMetricFamily("passerelle_turns_live", "Live requests.", labels=["phase"])
@@ -173,12 +167,10 @@ def _gathered(record: Record) -> dict[str, int]:
 
 
 # Where a conversation's prompt leaves its last turn's, there the engine's prefix cache ends.
+# Kept is the last prompt of each conversation, as JSON lines: a prompt that grew has the one before as its prefix.
 class Prefixes:
-    """The last prompt of each conversation, as JSON lines: a prompt that grew has the one before as its prefix."""
-
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._max_bytes, self._kept = max_bytes, dict[tuple[str, str], bytes]()
 
     # None while the prompt in `request` only grows, and for a first turn.
     def take(self, conversation: tuple[str, str], request: Mapping[str, Any]) -> str | None:
@@ -205,4 +197,4 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _around(text: bytes, at: int) -> str:
-    return text[max(0, at - AROUND) : at + AROUND].decode("utf-8", "replace")
+    return text[max(0, at - 40) : at + 40].decode("utf-8", "replace")

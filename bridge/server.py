@@ -47,7 +47,7 @@ class Server(uvicorn.Server):
 
     def _end(self, why: str) -> None:
         log.warning("ending open streams: %s", why)
-        self._service.abort()
+        self._service.stopped.set()
         asyncio.get_running_loop().call_later(END_S, self._cut)
 
     def _cut(self) -> None:
