@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ CHUNK = (
     '"delta":{"content":"%s"},"logprobs":null,"finish_reason":%s,"token_ids":null}],"usage":{"prompt_tokens":1000,'
     '"total_tokens":%d,"completion_tokens":%d}}'
 )
+STREAMS = re.compile(rb'"stream":\s*true')
 ANSWERS: dict[str, Any] = {
     "/health": {},
     "/version": {"version": "0.32.0"},
@@ -87,7 +89,7 @@ class Connection(asyncio.Protocol):
             return self._whole({"open": bench.open, "done": bench.done, "left": bench.left})
         if path != "/v1/chat/completions":
             return self._whole(ANSWERS.get(path), 200 if path in ANSWERS else 404)
-        if b'"stream":true' not in body:  # not parsed: what that costs would be the engine's, not the bridge's
+        if not STREAMS.search(body):  # not parsed: what that costs would be the engine's, not the bridge's
             message = {"role": "assistant", "content": "ok"}
             usage = {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
