@@ -87,6 +87,8 @@ cfg = Qwen3Config(
     pad_token_id=ft.pad_token_id,
 )
 m = Qwen3ForCausalLM(cfg).to(torch.bfloat16)
+# The logit of the end is 0, and the largest of 2048 random ones is above it: at temperature 0 an answer never ends by itself.
+m.lm_head.weight.data[ft.eos_token_id] = 0
 m.generation_config = GenerationConfig(eos_token_id=ft.eos_token_id, pad_token_id=ft.pad_token_id)
 m.save_pretrained(out)
 print("vocab", V, "params", sum(p.numel() for p in m.parameters()), "secs", round(time.time() - t0, 1))

@@ -133,10 +133,14 @@ async def metrics(engine_url: str) -> EngineMetrics:
 
 
 async def at_rest(engine_url: str, within_s: float = 5.0) -> None:
-    """Until the engine says that nobody runs and nobody waits."""
-    async with asyncio.timeout(within_s):
-        while await load(engine_url) != (0, 0):
-            pass
+    """Until the engine says that nobody runs and nobody waits: no look that begins later may see another thing."""
+    began = time.monotonic()
+    async with asyncio.timeout(within_s + 20.0):
+        while True:
+            looked = time.monotonic()
+            if (now := await load(engine_url)) == (0, 0):
+                return
+            assert looked - began < within_s, now
 
 
 async def load(engine_url: str) -> tuple[int, int]:

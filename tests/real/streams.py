@@ -59,6 +59,6 @@ async def ask(url: str, token: str, into: Stream | None = None, **body: Any) -> 
 
 
 def hello(text: str = "Write a word.", model: str = "tiny-qwen", max_tokens: int = 3000) -> dict[str, Any]:
-    """A request whose answer, at temperature 0, runs on to its max_tokens."""
+    """A request whose answer, at temperature 0, runs on to its max_tokens (make_tiny.py)."""
     asked = [{"role": "user", "content": text}]
     return {"model": model, "max_tokens": max_tokens, "thinking": {"type": "disabled"}, "messages": asked}

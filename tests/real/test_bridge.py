@@ -201,7 +201,7 @@ def test_explain_says_what_this_engine_takes(pod: RealPod, doors: dict[str, Door
 
 
 PHASES: dict[str, tuple[int, dict[str, Any], Callable[[tuple[int, int]], bool]]] = {
-    "waiting": (8, hello("abcd " * 2200), lambda now: now[1] > 0),
+    "waiting": (8, hello("abcd " * 2200), lambda now: now[1] > 0 and sum(now) == 8),
     "prefilling": (1, hello("abcd " * 2600), lambda now: now[0] > 0),
     "decoding": (6, hello(), lambda now: now[0] == 6),
     "in one piece": (6, hello() | {"stream": False}, lambda now: now[0] == 6),
@@ -212,7 +212,7 @@ PHASES: dict[str, tuple[int, dict[str, Any], Callable[[tuple[int, int]], bool]]]
 async def test_a_client_that_leaves_frees_the_engine_within_a_second(phase: str, through: Door, pod: RealPod) -> None:
     """In whichever phase. What it had to wait for is another prompt each time, so that no cache helps."""
     clients, body, reached = PHASES[phase]
-    engine_url, turns = await pod.engine_url(), through.report().totals["turns"]
+    engine_url, gone = await pod.engine_url(), through.report().totals["client_gone"]
     async with asyncio.TaskGroup() as tasks:
         asking = [
             tasks.create_task(ask(through.url, CLIENT, **body, system=f"{through.mode} {phase} {number}"))
@@ -225,7 +225,7 @@ async def test_a_client_that_leaves_frees_the_engine_within_a_second(phase: str,
             one.cancel()
     await at_rest(engine_url, LEAVES_WITHIN_S)
     left = through.report()
-    assert left.totals["turns"] == turns + clients
+    assert left.totals["client_gone"] == gone + clients
     assert (left.connections.upstreams, left.connections.orphans, left.turns) == (0, 0, ())
     computed = (await metrics(engine_url)).counters.generation
     await asyncio.sleep(0.2)

@@ -87,7 +87,7 @@ async def test_six_streams_on_a_small_cache(pod: RealPod) -> None:
     seen: list[dict[str, Any]] = []
 
     async def look() -> None:
-        for _ in range(6):
+        for _ in range(5):
             before = await metrics(engine_url)
             snap = await asyncio.to_thread(pod.status, 3.2)
             after = await metrics(engine_url)
