@@ -150,8 +150,7 @@ class Service:
                 asked_before, refused_until = engine, monotonic() + self._config.refused_seconds
             record.phase, record.upstream_open = "connecting", True
             try:
-                asked = body | {"model": name}
-                async with opening(f"{engine.url}{path}", asked, f"{record.session}/{record.agent}") as response:
+                async with opening(f"{engine.url}{path}", body | {"model": name}) as response:
                     yield response
                 return
             except upstream.NotSent:

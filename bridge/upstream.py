@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -72,28 +72,26 @@ class Upstream:
 
     # A completion whose head is 200; raises BridgeError for any other.
     @asynccontextmanager
-    async def chat(self, url: str, request: dict[str, Any], session: str = "") -> Reply:
+    async def chat(self, url: str, request: dict[str, Any]) -> Reply:
         try:
-            async with self._accepted(url, request, session) as response:
+            async with self._accepted(url, request) as response:
                 yield response
         except errors.OutputTooLong as error:
             # Without the field vLLM gives all that is left of the window; others say how much that is.
             less = {name: request[name] for name in request if name != "max_tokens"}
             less |= {"max_tokens": error.room} if error.room else {}
-            async with self._accepted(url, less, session) as response:
+            async with self._accepted(url, less) as response:
                 yield response
 
-    # The answer to a POST (to a GET without a request), of any status, its head read and its body not. By `session` a
-    # router in front of several engines keeps a conversation where its prefix is. Raises NotSent, EngineUnreachable
-    # when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when all of it takes
-    # longer than `within_s` seconds.
+    # The answer to a POST (to a GET without a request), of any status, its head read and its body not. Raises NotSent,
+    # EngineUnreachable when it closed without an answer, EngineBroken while its body is read, and EngineTimeout when
+    # all of it takes longer than `within_s` seconds.
     @asynccontextmanager
-    async def stream(self, url: str, request: Body = None, session: str = "", within_s: float | None = None) -> Reply:
+    async def stream(self, url: str, request: Body = None, within_s: float | None = None) -> Reply:
         how: dict[str, Any] = {"method": "GET", "allow_redirects": False}
         if request is not None:
             body = msgspec.json.encode(request)
-            headers = {"content-length": str(len(body))} | ({"x-session-id": quote(session)} if session else {})
-            how |= {"method": "POST", "headers": headers, "data": _slices(body)}
+            how |= {"method": "POST", "headers": {"content-length": str(len(body))}, "data": _slices(body)}
         failed: tuple[type[errors.BridgeError], str] = errors.EngineUnreachable, "the engine closed without an answer"
         try:
             async with asyncio.timeout(within_s):
@@ -167,8 +165,8 @@ class Upstream:
             ) from cause
 
     @asynccontextmanager
-    async def _accepted(self, url: str, request: Body, session: str = "", within_s: float | None = None) -> Reply:
-        async with self.stream(url, request, session, within_s) as response:
+    async def _accepted(self, url: str, request: Body, within_s: float | None = None) -> Reply:
+        async with self.stream(url, request, within_s) as response:
             if response.status != 200:
                 raise errors.from_engine(response.status, errors.engine_message(await response.read()))
             yield response
