@@ -236,7 +236,9 @@ def test_in_no_traceback(trouble: str, rig: Rig, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("verb", [f"{RENT} --config {{file}} --env HF_TOKEN", "config publish {file} --pod {pod} --wait 2"])
+@pytest.mark.parametrize(
+    "verb", [f"{RENT} --config {{file}} --env HF_TOKEN", "config publish {file} --pod {pod} --wait 2"]
+)
 def test_in_no_process_list(verb: str, rig: Rig) -> None:
     """While RunPod makes it wait, the command and all that it started are looked at as any user could."""
     rig.double.cloud.faults.limited, rig.double.cloud.faults.retry_after = 1, 2
