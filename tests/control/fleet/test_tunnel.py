@@ -275,11 +275,15 @@ async def test_the_real_router_reaches_a_rented_replica_by_its_bridge(
                 talk = [{"role": "user", "content": '[[sim [{"text": "one"}, {"text": "two"}]]]'}]
                 first = await ask(front, talk)
                 second = await ask(front, [*talk, {"role": "assistant", "content": first}])
+                homes = next(iter(front.tunnel.doors.values())).homes
+                async with asyncio.timeout(10):  # a client has its last byte before the tunnel has written that down
+                    while not homes:  # noqa: ASYNC110
+                        await asyncio.sleep(0.02)
         assert (first, second) == ("one", "two")
         async with PodLink(Target(pod.url or "", tokens.operator)) as link:
             report = await link.report()
         sessions = {turn.session for turn in report.agents}
-        assert sessions == set(next(iter(front.tunnel.doors.values())).homes)
+        assert sessions == set(homes)
         assert len(sessions) == 1
     finally:
         await provider.terminate(pod.id)
