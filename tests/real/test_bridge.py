@@ -218,9 +218,11 @@ async def test_a_client_that_leaves_frees_the_engine(phase: str, through: Door, 
             tasks.create_task(ask(through.url, CLIENT, **body, system=f"{through.mode} {phase} {number}"))
             for number in range(clients)
         ]
-        async with asyncio.timeout(20):
-            while not reached(await load(engine_url)):
+        async with asyncio.timeout(60):  # a machine that does other work as well takes its time to look
+            while not reached(await load(engine_url)) and not all(one.done() for one in asking):
                 pass
+        if all(one.done() for one in asking):
+            pytest.skip("the answers were over before anybody looked: nobody left in this phase")
         for one in asking:
             one.cancel()
     await at_rest(engine_url, LEAVES_WITHIN_S)
