@@ -66,5 +66,7 @@ def load(env: Mapping[str, Any]) -> Config:
         return Config.model_validate(given)
     except ValidationError as cause:
         first = cause.errors(include_url=False)[0]
-        where = f"{first['loc'][0]} is {given[str(first['loc'][0])]!r}: " if first["loc"] else "PASSERELLE_"
+        name = str(first["loc"][0]) if first["loc"] else ""
+        said = "..." if "@" in f"{given.get(name)}" else repr(given.get(name))  # an address may hold a password
+        where = f"{name} is {said}: " if name else "PASSERELLE_"
         raise ConfigError(where + first["msg"].removeprefix("Value error, ")) from cause

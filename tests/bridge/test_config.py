@@ -106,3 +106,10 @@ def test_tokens_are_not_in_its_repr() -> None:
 def test_the_version_is_the_projects() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert project["version"] == VERSION
+
+
+def test_a_password_in_a_refused_address_is_not_said() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({"PASSERELLE_ENGINE_URL": "ftp://user:hunter2@engine:8000"})
+    assert "PASSERELLE_ENGINE_URL" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
